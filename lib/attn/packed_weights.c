@@ -60,6 +60,7 @@ struct pc__packed {
     char name[NAME], draft[NAME + 8], lock_name[NAME + 8];
     header header;
     int64_t changed;
+    pc__packed_map *map;     /* of the file that is read; NULL: none is */
     int file, lock, written; /* descriptors or -1: read from, held, of the draft */
     int error;               /* of writing, as errno */
     int damaged;             /* 1: of the file that is read */
@@ -121,6 +122,21 @@ static int read_table(pc__packed *p, const header *found)
            && pc__checksum64(p->table, (size_t)found->table_bytes) == found->table_checksum;
 }
 
+static void stop_reading(pc__packed *p)
+{
+    close_file(&p->file);
+    pc__packed_map_drop(p->map);
+    p->map = NULL;
+}
+
+static int map_file(pc__packed *p, size_t size)
+{
+    pc_status status = pc__packed_map_new(&p->map, &p->context->mem, p->file, size, p->name);
+    if (status < 0)
+        log_reason(p, "not read");
+    return status >= 0;
+}
+
 /* Opens a file that can be read, or leaves p->file -1. */
 static void open_packed(pc__packed *p)
 {
@@ -135,10 +151,13 @@ static void open_packed(pc__packed *p)
     }
     if (read_header(p, (uint64_t)st.st_size, &found) && read_table(p, &found)) {
         p->header = found;
-        return;
+        if (map_file(p, (size_t)st.st_size))
+            return;
+    } else {
+        pc__log(p->context, PC_LOG_INFO, "packed weights %s: stale or damaged, written anew",
+                p->name);
     }
-    pc__log(p->context, PC_LOG_INFO, "packed weights %s: stale or damaged, written anew", p->name);
-    close_file(&p->file);
+    stop_reading(p);
 }
 
 pc__packed *pc__packed_open(pc_context *context, const pc__packed_key *key)
@@ -204,7 +223,7 @@ void pc__packed_begin(pc__packed *p, const pc__id *weights, const pc__id *finger
                && pc__id_equal(&p->header.fingerprint, fingerprint);
     if (p->file >= 0 && same)
         return;
-    close_file(&p->file);
+    stop_reading(p);
     p->header.weights = *weights;
     p->header.fingerprint = *fingerprint;
     start_draft(p);
@@ -220,23 +239,19 @@ static size_t block_bytes(size_t bytes, size_t index)
     return bytes - index * BLOCK < BLOCK ? bytes - index * BLOCK : BLOCK;
 }
 
-/* A set whose blocks are read or checked in parallel. */
+/* A set whose blocks are checked, or get checksums, in parallel. */
 typedef struct set_blocks {
-    int fd;
-    uint64_t at;
-    uint8_t *data;
+    const uint8_t *data;
     uint8_t *sums; /* of the table */
     size_t bytes;
     atomic_int damaged;
 } set_blocks;
 
-static void read_block(void *arg, size_t i)
+static void check_block(void *arg, size_t i)
 {
     set_blocks *s = arg;
-    size_t size = block_bytes(s->bytes, i);
-    uint8_t *to = s->data + i * BLOCK;
-    if (pc__read_at(s->fd, to, size, s->at + i * BLOCK) != (int64_t)size
-        || pc__checksum64(to, size) != pc__get_u64(s->sums + 8 * i))
+    if (pc__checksum64(s->data + i * BLOCK, block_bytes(s->bytes, i))
+        != pc__get_u64(s->sums + 8 * i))
         atomic_store(&s->damaged, 1);
 }
 
@@ -245,29 +260,35 @@ static int find_set(pc__packed *p, uint64_t tag, size_t bytes, set_blocks *out)
 {
     uint8_t *entry = p->table + p->at;
     size_t size = 24 + 8 * blocks_of(bytes);
+    uint64_t at;
     if (p->header.table_bytes - p->at < size || pc__get_u64(entry + 8) != bytes
         || pc__get_u64(entry + 16) != tag)
         return 0;
-    out->fd = p->file;
-    out->at = pc__get_u64(entry);
+    at = pc__get_u64(entry);
+    if (at % PAGE || at > p->header.table || p->header.table - at < bytes)
+        return 0;
+    out->data = pc__packed_map_file(p->map)->data + at;
     out->sums = entry + 24;
     out->bytes = bytes;
     p->at += size;
     return 1;
 }
 
-int pc__packed_read(pc__packed *p, uint64_t tag, uint8_t *to, size_t bytes)
+const uint8_t *pc__packed_find(pc__packed *p, uint64_t tag, size_t bytes, pc__packed_map **holder)
 {
-    set_blocks s = {.data = to};
+    set_blocks s = {0};
     if (p->file < 0)
-        return 0;
+        return NULL;
     if (!find_set(p, tag, bytes, &s)) {
         p->damaged = 1;
-        return 0;
+        return NULL;
     }
-    pc__parallel(p->context, blocks_of(bytes), read_block, &s);
+    pc__parallel(p->context, blocks_of(bytes), check_block, &s);
     p->damaged |= s.damaged;
-    return !s.damaged;
+    if (s.damaged)
+        return NULL;
+    *holder = pc__packed_map_hold(p->map);
+    return s.data;
 }
 
 static void sum_block(void *arg, size_t i)
@@ -281,7 +302,7 @@ static int add_set(pc__packed *p, uint64_t tag, const uint8_t *from, size_t byte
 {
     size_t size = 24 + 8 * blocks_of(bytes);
     uint8_t *entry = pc__calloc(&p->context->mem, 1, size);
-    set_blocks s = {.data = (uint8_t *)(uintptr_t)from, .bytes = bytes};
+    set_blocks s = {.data = from, .bytes = bytes};
     int error = ENOMEM;
     if (!entry)
         return error;
@@ -344,7 +365,7 @@ void pc__packed_close(pc__packed *p, int complete)
         publish(p, complete);
     if (p->file >= 0 && (p->damaged || (complete && p->at != p->header.table_bytes)))
         remove_damaged(p);
-    close_file(&p->file);
+    stop_reading(p);
     close_file(&p->lock);
     pc__dir_close(&p->dir, mem);
     pc__bytes_free(&p->entries);

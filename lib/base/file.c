@@ -25,20 +25,24 @@ pc_status pc__file_open(const char *path, int *fd, size_t *size)
     return PC_OK;
 }
 
+pc_status pc__file_map_open(pc__file *out, int fd, size_t size, const char *path)
+{
+    void *data = size ? mmap(NULL, size, PROT_READ, MAP_PRIVATE, fd, 0) : NULL;
+    memset(out, 0, sizeof *out);
+    if (data == MAP_FAILED)
+        return pc__fail(PC_ERR_IO, "%s: cannot be mapped: %s", path, strerror(errno));
+    *out = (pc__file){data, size};
+    return PC_OK;
+}
+
 pc_status pc__file_map(pc__file *out, const char *path)
 {
     int fd;
     size_t size;
-    pc_status status = PC_OK;
+    pc_status status;
     memset(out, 0, sizeof *out);
     PC__TRY_RETURN(pc__file_open(path, &fd, &size));
-    if (size) {
-        void *data = mmap(NULL, size, PROT_READ, MAP_PRIVATE, fd, 0);
-        if (data == MAP_FAILED)
-            status = pc__fail(PC_ERR_IO, "%s: cannot be mapped: %s", path, strerror(errno));
-        else
-            *out = (pc__file){data, size};
-    }
+    status = pc__file_map_open(out, fd, size, path);
     close(fd);
     return status;
 }

@@ -17,6 +17,8 @@ pc_status pc__file_open(const char *path, int *fd, size_t *size);
 /* Maps a regular file. PC_ERR_IO names the path and the system's reason; an empty file has size 0.
  */
 pc_status pc__file_map(pc__file *out, const char *path);
+/* The same for a file that is open, of `size` bytes; it can be closed afterwards. */
+pc_status pc__file_map_open(pc__file *out, int fd, size_t size, const char *path);
 void pc__file_unmap(pc__file *file); /* size 0: does nothing */
 /* Gives the memory of bytes [at, at + size) of a mapped file back to the system; the next access
  * reads them again. */

@@ -1,7 +1,7 @@
-/* Catches: packed weights that give other logits than packing; a stale, foreign, cut or damaged
- * file that is used, fails a load or stays; files of one CPU level read at another; a load that
- * fails because nothing can be written; processes that disturb each other; leaks when memory runs
- * out. */
+/* Catches: packed weights that give other logits than packing, or are copied; a stale, foreign, cut
+ * or damaged file that is used, fails a load or stays; files of one CPU level read at another; a
+ * load that fails because nothing can be written; models and processes that disturb each other;
+ * leaks when memory runs out. */
 #include <dirent.h>
 #include <fcntl.h>
 #include <promptcache/extend.h>
@@ -122,6 +122,52 @@ static void written_and_read(const answer *want)
     check_answer(folder, want);
     CHECK(!stat(path, &second));
     CHECK(first.st_ino == second.st_ino);
+}
+
+static pc_model *load_kept(pc_context *context)
+{
+    pc_model_options how = PC_MODEL_OPTIONS_INIT;
+    pc_model *model = NULL;
+    how.packed_weights = folder;
+    CHECK_OK(pc_model_load(&model, context, model_path, &how));
+    return model;
+}
+
+/* Bytes of a load with the folder. */
+static int64_t bytes_of_load(void)
+{
+    pc_test_memory memory = {0};
+    pc_context *context = pc_test_counted_context(&memory, 2);
+    int64_t before = memory.live_bytes, after;
+    pc_model *model = load_kept(context);
+    after = memory.live_bytes;
+    pc_model_free(model);
+    pc_context_free(context);
+    return after - before;
+}
+
+/* Panels stay in the mapped file: they take no memory of the process, models share the file, and it
+ * may be removed under them. */
+static void mapped(const answer *want)
+{
+    char path[600];
+    struct stat st;
+    pc_test_memory memory = {0};
+    answer got[2] = {0};
+    clear_folder();
+    int64_t packed = bytes_of_load();
+    CHECK(count_files(".pcpacked", path) == 1 && !stat(path, &st));
+    CHECK(bytes_of_load() < packed - (int64_t)st.st_size * 9 / 10);
+    pc_context *context = pc_test_counted_context(&memory, 2);
+    pc_model *models[2] = {load_kept(context), load_kept(context)};
+    CHECK(!unlink(path));
+    for (int i = 0; i < 2; i++) {
+        CHECK(evaluate(models[i], &got[i]) && same_answer(&got[i], want));
+        free(got[i].logits);
+        pc_model_free(models[i]);
+    }
+    pc_context_free(context);
+    CHECK_INT(memory.live_blocks, 0);
 }
 
 static void change_model(void)
@@ -317,6 +363,7 @@ int main(void)
         return pc_test_end();
     foreign(other, size, &want);
     free(other);
+    mapped(&want);
     stale(&want);
     damaged(&want);
     no_folder(&want);

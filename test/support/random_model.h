@@ -47,27 +47,35 @@ static inline pc_status random_model_of(pc_model **out, pc_context *context, con
     return PC_OK;
 }
 
+/* A decoder with RoPE and few heads. */
+static inline pc__arch random_arch(int32_t layers, int32_t head_dim)
+{
+    return (pc__arch){.name = "test",
+                      .layers = layers,
+                      .heads = 4,
+                      .kv_heads = 2,
+                      .head_dim = head_dim,
+                      .v_dim = head_dim,
+                      .hidden = 4 * head_dim,
+                      .ffn = 96,
+                      .vocab = RANDOM_VOCAB,
+                      .context_length = 4096,
+                      .norm = PC__NORM_RMS,
+                      .norm_eps = 1e-6f,
+                      .position_scheme = PC_POSITION_ROPE,
+                      .activation = PC__ACT_SILU,
+                      .gated = 1,
+                      .final_norm = 1,
+                      .embedding_dim = 4 * head_dim,
+                      .causal = 1,
+                      .rope = {.theta = 10000, .dims = head_dim}};
+}
+
 static inline pc_status random_model_new(pc_model **out, pc_context *context, const random_model *m)
 {
-    pc__arch arch = {.name = "test",
-                     .layers = RANDOM_LAYERS,
-                     .heads = 4,
-                     .kv_heads = 2,
-                     .head_dim = m->head_dim,
-                     .v_dim = m->head_dim,
-                     .hidden = 4 * m->head_dim,
-                     .ffn = 96,
-                     .vocab = RANDOM_VOCAB,
-                     .context_length = m->context_length,
-                     .norm = PC__NORM_RMS,
-                     .norm_eps = 1e-6f,
-                     .position_scheme = m->scheme,
-                     .activation = PC__ACT_SILU,
-                     .gated = 1,
-                     .final_norm = 1,
-                     .embedding_dim = 4 * m->head_dim,
-                     .causal = 1,
-                     .rope = {.theta = 10000, .dims = m->head_dim}};
+    pc__arch arch = random_arch(RANDOM_LAYERS, m->head_dim);
+    arch.context_length = m->context_length;
+    arch.position_scheme = m->scheme;
     return random_model_of(out, context, &arch, m->compute, m->kv);
 }
 

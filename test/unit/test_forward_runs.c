@@ -23,27 +23,9 @@ static pc_status note(pc__layer_stream *stream, size_t layer)
 /* Layers 0 and 2 see all; 1 and 3 have the window or the chunks. */
 static pc_status make(pc_model **out, pc_context *context, int32_t window, int32_t chunk)
 {
-    pc__arch arch = {.name = "test",
-                     .layers = LAYERS,
-                     .heads = 4,
-                     .kv_heads = 2,
-                     .head_dim = 8,
-                     .v_dim = 8,
-                     .hidden = 32,
-                     .ffn = 48,
-                     .vocab = RANDOM_VOCAB,
-                     .context_length = 4096,
-                     .norm = PC__NORM_RMS,
-                     .norm_eps = 1e-6f,
-                     .position_scheme = PC_POSITION_ROPE,
-                     .activation = PC__ACT_SILU,
-                     .gated = 1,
-                     .final_norm = 1,
-                     .embedding_dim = 32,
-                     .causal = 1,
-                     .window = window,
-                     .chunk = chunk,
-                     .rope = {.theta = 10000, .dims = 8}};
+    pc__arch arch = random_arch(LAYERS, 8);
+    arch.window = window;
+    arch.chunk = chunk;
     arch.windowed.word[0] = window ? 10 : 0;
     arch.chunked.word[0] = chunk ? 10 : 0;
     return random_model_of(out, context, &arch, PC_DTYPE_F32, 0);

@@ -33,6 +33,11 @@ static void llama(void)
               == (UINT64_C(1) << PC__ROLE_Q | UINT64_C(1) << PC__ROLE_K | UINT64_C(1) << PC__ROLE_V
                   | UINT64_C(1) << PC__ROLE_O));
     }
+    if (parsed(&a, LLAMA ",\"hidden_act\":\"gelu_python\""))
+        CHECK(a.activation == PC__ACT_GELU);
+    if (parsed(&a, LLAMA ",\"hidden_act\":\"gelu_accurate\""))
+        CHECK(a.activation == PC__ACT_GELU_TANH);
+    refused(LLAMA ",\"partial_rotary_factor\":0.5", PC_ERR_UNSUPPORTED, "partial_rotary_factor");
     refused(LLAMA ",\"hidden_act\":\"quick_gelu\"", PC_ERR_UNSUPPORTED, "\"quick_gelu\"");
     refused(LLAMA ",\"quantization_config\":{\"bits\":4}", PC_ERR_UNSUPPORTED,
             "quantization_config");
@@ -256,6 +261,10 @@ static void qwen2_moe(void)
             "decoder_sparse_step");
     refused(KIN("qwen2_moe") ",\"use_sliding_window\":true", PC_ERR_UNSUPPORTED,
             "use_sliding_window");
+    if (parsed(&a, KIN("qwen2_moe") ",\"use_sliding_window\":true,\"sliding_window\":7,"
+                                    "\"layer_types\":[\"full_attention\",\"sliding_attention\","
+                                    "\"full_attention\",\"sliding_attention\"]"))
+        CHECK(a.window == 7 && a.windowed.word[0] == 10);
     refused(KIN("qwen2_moe") ",\"mlp_only_layers\":[\"x\"]", PC_ERR_UNSUPPORTED, "mlp_only_layers");
     refused(KIN("qwen2_moe") ",\"mlp_only_layers\":1", PC_ERR_UNSUPPORTED, "mlp_only_layers");
     refused(KIN("qwen2_moe") ",\"shared_expert_intermediate_size\":0", PC_ERR_UNSUPPORTED,
@@ -337,6 +346,9 @@ static void deberta(void)
         CHECK(!(a.bias_roles >> PC__ROLE_K & 1) && (a.bias_roles >> PC__ROLE_POSITION_Q & 1)
               && !(a.bias_roles >> PC__ROLE_POSITION_K & 1));
     }
+    if (parsed(&a, ENCODER("deberta-v2") ",\"norm_rel_ebd\":\"layer_norm\""))
+        CHECK(!a.encoder.relative
+              && a.encoder.relative_norm); /* the file has the norm all the same */
     if (parsed(&a, ENCODER("deberta") ",\"pos_att_type\":\"c2p\",\"relative_attention\":true,"
                                       "\"max_relative_positions\":20"))
         CHECK(a.encoder.relative == 20 && a.encoder.c2p && !a.encoder.p2c
@@ -389,8 +401,8 @@ static void others(void)
               && !(a.bias_roles >> PC__ROLE_Q & 1));
     if (parsed(&a, OPT ",\"_remove_final_layer_norm\":true"))
         CHECK(!a.final_norm);
-    refused(OPT ",\"layer_norm_elementwise_affine\":false", PC_ERR_UNSUPPORTED,
-            "layer_norm_elementwise_affine");
+    if (parsed(&a, OPT ",\"layer_norm_elementwise_affine\":false,\"enable_bias\":false"))
+        CHECK(a.plain_norms && !a.bias_roles);
 #define GPT2                                                                                       \
     "\"model_type\":\"gpt2\",\"n_embd\":64,\"n_layer\":2,\"n_head\":4,\"n_positions\":32,\"vocab_" \
     "size\":100"
@@ -399,8 +411,8 @@ static void others(void)
               && a.activation == PC__ACT_GELU_TANH && a.position_offset == 0);
     if (parsed(&a, GPT2 ",\"n_inner\":100,\"activation_function\":\"relu\""))
         CHECK(a.ffn == 100 && a.attention_scale == 0 && a.activation == PC__ACT_RELU);
-    refused(GPT2 ",\"scale_attn_by_inverse_layer_idx\":true", PC_ERR_UNSUPPORTED,
-            "scale_attn_by_inverse_layer_idx");
+    if (parsed(&a, GPT2 ",\"scale_attn_by_inverse_layer_idx\":true"))
+        CHECK(a.scale_by_layer);
     refused(GPT2 ",\"add_cross_attention\":true", PC_ERR_UNSUPPORTED, "add_cross_attention");
 #define BLOOM "\"model_type\":\"bloom\",\"n_layer\":2,\"n_head\":4,\"vocab_size\":100"
     if (parsed(&a, BLOOM ",\"n_embed\":64"))
@@ -460,7 +472,8 @@ static void mpt(void)
     refused(MPT ",\"attn_config\":{\"attn_type\":\"multiquery_attention\"}", PC_ERR_UNSUPPORTED,
             "multiquery_attention");
     refused(MPT ",\"logit_scale\":\"inv_sqrt_d_model\"", PC_ERR_UNSUPPORTED, "logit_scale");
-    refused(MPT ",\"no_bias\":false", PC_ERR_UNSUPPORTED, "no_bias");
+    if (parsed(&a, MPT ",\"no_bias\":false"))
+        CHECK(a.bias_by_file);
     refused(MPT ",\"expansion_ratio\":-1", PC_ERR_UNSUPPORTED, "expansion_ratio");
 }
 

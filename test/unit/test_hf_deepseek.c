@@ -64,6 +64,23 @@ static void experts(void)
     }
 }
 
+/* What a class says of keys that are missing. */
+static void missing(void)
+{
+    static const char few[] =
+        ",\"n_routed_experts\":16,\"moe_intermediate_size\":24,\"num_experts_per_tok\":";
+    char body[512];
+    pc__arch a;
+    snprintf(body, sizeof body, "%s%s%s", LATENT("deepseek_v3"), few, "1");
+    if (parsed(&a, body))
+        CHECK(a.experts.groups == 8 && a.experts.groups_used == 4 && a.experts.scale == 2.5f
+              && a.experts.shared == 24 && a.experts.renormalise && a.expert_layers.word[0] == 8);
+    snprintf(body, sizeof body, "%s%s%s", LATENT("deepseek_v2"), few, "1");
+    if (parsed(&a, body))
+        CHECK(!a.experts.groups && a.experts.scale == 1 && a.experts.shared == 48
+              && !a.experts.renormalise && a.expert_layers.word[0] == 15);
+}
+
 static void refusals(void)
 {
     refused(KIN("deepseek_v2"), PC_ERR_FORMAT, "kv_lora_rank");
@@ -91,6 +108,7 @@ int main(void)
 {
     sizes();
     experts();
+    missing();
     refusals();
     return pc_test_end();
 }

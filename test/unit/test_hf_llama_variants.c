@@ -2,6 +2,9 @@
  * checked; layers that get the wrong window, chunks or RoPE; a model with images whose text part is
  * not found. The golden models catch what the keys mean. */
 #include "hf_configs.h"
+#include "model/load/tensor_role.h"
+
+#define YARN "{\"rope_type\":\"yarn\",\"factor\":4,\"original_max_position_embeddings\":512}"
 
 #define GEMMA(type) \
     SIZES "\"model_type\":\"" type "\",\"max_position_embeddings\":4096,\"head_dim\":8"
@@ -14,6 +17,10 @@ static void qwen3(void)
     if (parsed(&a, KIN("qwen3_moe") ",\"num_local_experts\":6,\"num_experts_per_tok\":3,\"moe_"
                                     "intermediate_size\":12"))
         CHECK(a.experts.count == 6 && a.experts.used == 3 && a.experts.width == 12);
+    if (parsed(&a, KIN("qwen3_moe") ",\"use_sliding_window\":true,\"sliding_window\":7"))
+        CHECK(a.window == 7 && a.windowed.word[0] == 15);
+    refused(KIN("qwen3_moe") ",\"use_sliding_window\":true,\"max_window_layers\":2",
+            PC_ERR_UNSUPPORTED, "max_window_layers");
 }
 
 static void gemma(void)
@@ -35,6 +42,8 @@ static void gemma(void)
               && a.rope.scaling == PC__ROPE_LINEAR && a.local_rope.scaling == PC__ROPE_PLAIN);
     refused(GEMMA("gemma3_text") ",\"sliding_window_pattern\":0", PC_ERR_UNSUPPORTED,
             "sliding_window_pattern");
+    refused(GEMMA("gemma3_text") ",\"attn_logit_softcapping\":20", PC_ERR_UNSUPPORTED,
+            "attn_logit_softcapping");
     refused(GEMMA("gemma3_text") ",\"use_bidirectional_attention\":true", PC_ERR_UNSUPPORTED,
             "use_bidirectional_attention");
 }
@@ -50,6 +59,11 @@ static void images(void)
               && a.head_dim == 256);
         CHECK(a.layers == 34 && a.vocab == 262208 && a.token_eos == 1);
     }
+    if (parsed(&a, "\"model_type\":\"llama4\",\"tie_word_embeddings\":false,\"text_config\":{}"))
+        CHECK(a.layers == 48 && a.heads == 40 && a.kv_heads == 8 && a.ffn == 16384
+              && a.experts.width == 8192 && !a.tied_by_file);
+    if (parsed(&a, "\"model_type\":\"mistral3\",\"text_config\":{\"hidden_size\":5120}"))
+        CHECK(a.hidden == 5120 && a.kv_heads == 8 && a.tied_by_file && !a.tied);
     refused("\"model_type\":\"gemma3\",\"text_config\":{\"model_type\":\"mamba\"}",
             PC_ERR_UNSUPPORTED, "mamba");
     refused("\"model_type\":\"gemma3\",\"text_config\":{\"model_type\":7}", PC_ERR_FORMAT,
@@ -63,6 +77,11 @@ static void unrotated(void)
         CHECK(a.unrotated.word[0] == 8 && a.rope.theta == 2e6);
     if (parsed(&a, KIN("smollm3") ",\"no_rope_layers\":[0,1,1,0]"))
         CHECK(a.unrotated.word[0] == 9);
+    if (parsed(&a, KIN("smollm3") ",\"use_sliding_window\":true,\"sliding_window\":7,"
+                                  "\"no_rope_layers\":[0,1,1,0]"))
+        CHECK(a.window == 7 && a.windowed.word[0] == 9 && a.tied);
+    if (parsed(&a, KIN("smollm3") ",\"use_sliding_window\":true"))
+        CHECK(!a.window && !a.windowed.word[0]);
     refused(KIN("smollm3") ",\"no_rope_layers\":[0,1]", PC_ERR_UNSUPPORTED, "no_rope_layers");
     refused(KIN("smollm3") ",\"no_rope_layer_interval\":0", PC_ERR_UNSUPPORTED,
             "no_rope_layer_interval");
@@ -89,6 +108,12 @@ static void llama4(void)
                                       "\"attn_temperature_tuning\":false"))
         CHECK(a.expert_layers.word[0] == 10 && a.query_scale.scale == 0);
     refused(KIN("llama4_text"), PC_ERR_FORMAT, "intermediate_size_mlp");
+#define TURNED KIN("llama4_text") ",\"intermediate_size_mlp\":192,\"rope_parameters\":" YARN
+    if (parsed(&a, TURNED)) /* the norm behind RoPE takes its factor away */
+        CHECK(a.rope.scaling == PC__ROPE_YARN && a.rope.attention_factor == 1 && a.qk_eps > 0.77e-5f
+              && a.qk_eps < 0.772e-5f); /* 1e-5 / (0.1 ln 4 + 1)^2 */
+    if (parsed(&a, TURNED ",\"use_qk_norm\":false"))
+        CHECK(a.rope.attention_factor == 0 && a.qk_eps == 0);
 }
 
 static void gpt_oss(void)
@@ -99,7 +124,16 @@ static void gpt_oss(void)
               && a.activation == PC__ACT_CLAMPED && a.gate_limit == 7 && a.experts.biased
               && a.experts.renormalise && a.experts.count == 128);
     refused(KIN("gpt_oss") ",\"swiglu_limit\":0", PC_ERR_UNSUPPORTED, "swiglu_limit");
-    refused(KIN("gpt_oss") ",\"attention_bias\":false", PC_ERR_UNSUPPORTED, "attention_bias");
+    if (parsed(&a, KIN("gpt_oss"))) /* YaRN is the default */
+        CHECK(a.rope.scaling == PC__ROPE_YARN && a.rope.factor == 32 && !a.rope.truncate
+              && a.rope.original_length == 4096 && a.rope.theta == 150000
+              && (a.bias_roles >> PC__ROLE_Q & 1));
+    if (parsed(&a, KIN("gpt_oss") ",\"rope_parameters\":null,\"rope_theta\":5e3,"
+                                  "\"attention_bias\":false"))
+        CHECK(a.rope.scaling == PC__ROPE_YARN && a.rope.theta == 5e3
+              && !(a.bias_roles >> PC__ROLE_Q & 1) && (a.bias_roles >> PC__ROLE_ROUTER & 1));
+    if (parsed(&a, KIN("gpt_oss") ",\"rope_scaling\":{\"rope_type\":\"linear\",\"factor\":2}"))
+        CHECK(a.rope.scaling == PC__ROPE_LINEAR);
 }
 
 static void others(void)
@@ -118,6 +152,18 @@ static void others(void)
         CHECK(a.rope.dims == 4 && a.rope.theta == 20000 && a.residual == PC__RESIDUAL_PARALLEL_2);
     if (parsed(&a, KIN("stablelm") ",\"use_parallel_residual\":true,\"qk_layernorm\":true"))
         CHECK(a.qk_norm == PC__QK_HEADS && a.residual == PC__RESIDUAL_PARALLEL);
+    if (parsed(&a, KIN("glm")))
+        CHECK(a.norm_eps == 1.5625e-7f && (a.bias_roles >> PC__ROLE_Q & 1)
+              && !(a.bias_roles >> PC__ROLE_O & 1));
+    if (parsed(&a, KIN("cohere")))
+        CHECK(a.rope.theta == 5e5);
+    if (parsed(&a, KIN("ministral3")))
+        CHECK(a.rope.scaling == PC__ROPE_YARN && a.rope.factor == 16 && a.rope.theta == 1e6
+              && a.query_scale.scale == 0.1 && a.query_scale.step == 16384);
+    if (parsed(&a, KIN("ministral3") ",\"rope_scaling\":{\"rope_type\":\"yarn\",\"factor\":4,"
+                                     "\"original_max_position_embeddings\":512,"
+                                     "\"llama_4_scaling_beta\":0.5}"))
+        CHECK(a.query_scale.scale == 0.5 && a.query_scale.step == 512);
     if (parsed(&a, KIN("ministral3") ",\"rope_parameters\":{\"rope_type\":\"yarn\",\"factor\":4,"
                                      "\"original_max_position_embeddings\":512,"
                                      "\"llama_4_scaling_beta\":0.1}"))

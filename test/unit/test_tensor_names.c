@@ -18,13 +18,15 @@ static pc__weights *table(void)
     return w;
 }
 
-/* rows 0: a vector. Values count up from 0. */
+static size_t first_value; /* of the tensors that are added */
+
+/* rows 0: a vector. Values count up from first_value. */
 static void add(pc__weights *w, const char *name, uint64_t rows, uint64_t cols)
 {
     pc__tensor t = {.type = PC__T_F32,
                     .rank = rows ? 2 : 1,
                     .shape = {rows ? rows : cols, cols},
-                    .data = (const uint8_t *)numbers};
+                    .data = (const uint8_t *)(numbers + first_value)};
     CHECK(pc__tensor_size(&t, &t.bytes) && t.bytes <= sizeof numbers);
     CHECK_OK(pc__weights_add(w, &t, name, strlen(name)));
 }
@@ -49,7 +51,8 @@ static pc__arch arch_of(const char *name, int32_t kv_heads)
     return a;
 }
 
-/* A Llama without the tensors whose name ends with `leave_out`. */
+/* A Llama without the tensors whose name ends with `leave_out`. `extra`: one more; after '=' with
+ * values that no other tensor has. */
 static pc__weights *llama(const char *prefix, const char *leave_out, const char *extra)
 {
     static const struct {
@@ -74,8 +77,10 @@ static pc__weights *llama(const char *prefix, const char *leave_out, const char 
         snprintf(name, sizeof name, "%s%s", prefix, all[i].name);
         add(w, name, all[i].rows, all[i].cols);
     }
+    first_value = extra && *extra == '=';
     if (extra)
-        add(w, extra, strstr(extra, ".weight") ? 5 : 0, 8);
+        add(w, extra + first_value, strstr(extra, ".weight") ? 5 : 0, 8);
+    first_value = 0;
     CHECK_OK(pc__weights_seal(w));
     return w;
 }
@@ -113,6 +118,29 @@ static void accounts(void)
     strcpy(a.name, "nothing");
     CHECK_STATUS(open_llama("model.", NULL, NULL, &a), PC_ERR_UNSUPPORTED);
     CHECK_ERROR_HAS("'nothing'");
+}
+
+/* A head beside the embedding that the configuration ties. */
+static void heads(void)
+{
+    pc__arch a = arch_of("llama", 2);
+    pc__tensor_names n;
+    pc__matrix_source head;
+    pc__weights *w = llama("model.", NULL, NULL); /* none: the embedding is read */
+    if (CHECK_OK(pc__tensor_names_open(&n, w, &a, PC__NAMING_HF))) {
+        CHECK(!pc__tensor_names_own_head(&n));
+        if (CHECK_OK(pc__tensor_names_matrix(&n, PC__ROLE_HEAD, -1, 5, 8, &head)))
+            CHECK_STR(head.tensor->name, "model.embed_tokens.weight");
+    }
+    pc__weights_free(w);
+    w = llama("model.", NULL, "lm_head.weight"); /* a copy */
+    if (CHECK_OK(pc__tensor_names_open(&n, w, &a, PC__NAMING_HF)))
+        CHECK(!pc__tensor_names_own_head(&n));
+    pc__weights_free(w);
+    w = llama("model.", NULL, "=lm_head.weight"); /* its own values */
+    if (CHECK_OK(pc__tensor_names_open(&n, w, &a, PC__NAMING_HF)))
+        CHECK(pc__tensor_names_own_head(&n));
+    pc__weights_free(w);
 }
 
 static void biases(void)
@@ -496,6 +524,7 @@ int main(void)
     for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++)
         numbers[i] = (float)i;
     accounts();
+    heads();
     biases();
     encoders();
     lookups();

@@ -24,6 +24,11 @@ typedef struct float_packing {
     const pc__weight_source *source;
 } float_packing;
 
+static size_t panel_bytes(const float_panels *p)
+{
+    return p->even * PC__PANEL * (p->dtype == PC_DTYPE_F32 ? sizeof(float) : sizeof(uint16_t));
+}
+
 /* A number of a panel: PC_DTYPE_BF16 of a layer in bf16 lies in pairs. */
 static size_t place_in_panel(const pc__linear *linear, size_t i, size_t n)
 {
@@ -38,6 +43,8 @@ static void pack_float_panel(void *arg, size_t first, size_t count, void *scratc
     float *rows = scratch, *f = (float *)(void *)panel;
     uint16_t *h = (uint16_t *)(void *)panel;
     p->source->rows(p->source->user, first, count, rows);
+    if (p->to->even > linear->in)
+        memset(panel + panel_bytes(p->to) - 4 * PC__PANEL, 0, 4 * PC__PANEL);
     for (size_t n = 0; n < count; n++)
         for (size_t i = 0; i < linear->in; i++)
             if (p->to->dtype == PC_DTYPE_F32)
@@ -66,17 +73,12 @@ static pc_status make_panels(pc__linear *linear, const pc__weight_source *source
     if (linear->compute != PC_DTYPE_F32 && p->line * sizeof(uint16_t) % WAY_BYTES == 0)
         p->line += 32;
     p->dtype = weights_dtype(linear, source);
-    PC__TRY_RETURN(pc__panel_set_new(
-        &p->set, linear,
-        p->even * PC__PANEL * (p->dtype == PC_DTYPE_F32 ? sizeof(float) : sizeof(uint16_t))));
-    for (size_t i = 0; p->even > linear->in && i < p->set.count; i++)
-        memset(p->set.weights + (i + 1) * p->set.bytes - 4 * PC__PANEL, 0, 4 * PC__PANEL);
     const pc__panel_packer packer = {.pack = pack_float_panel,
                                      .arg = &what,
                                      .scratch_bytes = PC__PANEL * linear->in * sizeof(float),
                                      .form = p->dtype,
                                      .packed = source->packed};
-    return pc__panel_set_fill(&p->set, linear, &packer);
+    return pc__panel_set_make(&p->set, linear, panel_bytes(p), &packer);
 }
 
 /* fp32 rows are read in place if they follow each other. */

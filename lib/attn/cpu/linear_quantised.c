@@ -46,15 +46,14 @@ static pc_status make_quantised(pc__linear *linear, const pc__weight_source *sou
         return PC_ERR_NOMEM;
     p->format = source->format;
     p->groups = linear->in / p->format.group;
-    PC__TRY_RETURN(
-        pc__panel_set_new(&p->set, linear, pc__quantised_panel_bytes(&p->format, linear->in)));
     const pc__panel_packer packer = {
         .pack = pack_quantised_panel,
         .arg = &what,
         .scratch_bytes = pc__block_rows_bytes(&p->format, linear->in, PC__PANEL),
         .form = form_of(&p->format),
         .packed = source->packed};
-    return pc__panel_set_fill(&p->set, linear, &packer);
+    return pc__panel_set_make(&p->set, linear, pc__quantised_panel_bytes(&p->format, linear->in),
+                              &packer);
 }
 
 /* The quantised inputs, in one block of memory, from row `first` on. */

@@ -11,22 +11,12 @@ enum {
     LARGE = 4 << 20 /* bytes that get huge pages of their own (base/mem.c) */
 };
 
-pc_status pc__panel_set_new(pc__panel_set *set, const pc__linear *linear, size_t bytes)
-{
-    set->count = pc__panel_count(linear);
-    set->bytes = bytes;
-    set->weights = pc__alloc_aligned(&linear->context->mem, set->count * bytes + BEHIND, 64);
-    if (!set->weights)
-        return PC_ERR_NOMEM;
-    if (set->count)
-        memset(set->weights + (set->count - 1) * bytes, 0, bytes);
-    return PC_OK;
-}
-
 void pc__panel_set_drop(pc__linear *linear)
 {
     pc__panel_set *set = linear->packed;
-    if (set && !set->joined)
+    if (set && set->map)
+        pc__packed_map_drop(set->map);
+    else if (set && !set->joined)
         pc__free(&linear->context->mem, set->weights);
     pc__free(&linear->context->mem, set);
 }
@@ -40,7 +30,7 @@ size_t pc__panel_set_bytes(const pc__linear *linear)
 static pc__panel_set *small_set(pc__linear *linear)
 {
     pc__panel_set *set = linear && !linear->ops->run ? linear->packed : NULL;
-    return set && !set->joined && set->count * set->bytes < LARGE ? set : NULL;
+    return set && !set->map && !set->joined && set->count * set->bytes < LARGE ? set : NULL;
 }
 
 pc_status pc__linear_join(pc_context *context, pc__linear *const *linears, size_t count,
@@ -104,18 +94,36 @@ static pc_status pack_all(const pc__panel_set *set, const pc__linear *linear,
     return PC_OK;
 }
 
-pc_status pc__panel_set_fill(const pc__panel_set *set, const pc__linear *linear,
+static pc_status take_memory(pc__panel_set *set, const pc_allocator *mem)
+{
+    if (!(set->weights = pc__alloc_aligned(mem, set->count * set->bytes + BEHIND, 64)))
+        return PC_ERR_NOMEM;
+    if (set->count)
+        memset(set->weights + (set->count - 1) * set->bytes, 0, set->bytes);
+    return PC_OK;
+}
+
+/* 1: the panels lie in the file of packed weights. */
+static int find_packed(pc__panel_set *set, pc__packed *packed, uint64_t tag)
+{
+    const uint8_t *found = packed ? pc__packed_find(packed, tag, set->count * set->bytes, &set->map)
+                                  : NULL;
+    set->weights = (uint8_t *)(uintptr_t)found; /* nothing writes to a set that is made */
+    return found != NULL;
+}
+
+pc_status pc__panel_set_make(pc__panel_set *set, const pc__linear *linear, size_t bytes,
                              const pc__panel_packer *packer)
 {
     const uint64_t what[] = {linear->out, linear->in, linear->compute, packer->form};
     uint64_t tag = pc__checksum64(what, sizeof what);
-    size_t bytes = set->count * set->bytes;
-    if (packer->packed && pc__packed_read(packer->packed, tag, set->weights, bytes))
+    set->count = pc__panel_count(linear);
+    set->bytes = bytes;
+    if (find_packed(set, packer->packed, tag))
         return PC_OK;
-    if (packer->packed && bytes) /* what was read of a damaged file */
-        memset(set->weights, 0, bytes);
+    PC__TRY_RETURN(take_memory(set, &linear->context->mem));
     PC__TRY_RETURN(pack_all(set, linear, packer));
     if (packer->packed)
-        pc__packed_write(packer->packed, tag, set->weights, bytes);
+        pc__packed_write(packer->packed, tag, set->weights, set->count * bytes);
     return PC_OK;
 }

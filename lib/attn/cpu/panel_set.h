@@ -11,26 +11,26 @@ typedef struct pc__panel_set {
     size_t count, bytes; /* of a panel */
     /* consecutive panels, 64-byte aligned, readable some way past the end */
     uint8_t *weights;
-    int joined; /* 1: in a block with another owner (pc__linear_join) */
+    pc__packed_map *map; /* of the file that they lie in; NULL: in memory */
+    int joined;          /* 1: in a block with another owner (pc__linear_join) */
 } pc__panel_set;
 
 /* Packs one panel: features [first, first + count); `scratch` is the thread's own. */
 typedef void (*pc__pack_panel_fn)(void *arg, size_t first, size_t count, void *scratch,
                                   uint8_t *panel);
 
-/* Features past the last one are zero. */
-pc_status pc__panel_set_new(pc__panel_set *set, const pc__linear *linear, size_t bytes);
 /* How a set is packed. */
 typedef struct pc__panel_packer {
     pc__pack_panel_fn pack;
     void *arg;
     size_t scratch_bytes; /* of a thread, 64-byte aligned */
     uint64_t form;        /* differs for layers of the same sizes whose panels differ */
-    pc__packed *packed;   /* the panels are read from there, or kept there; NULL: neither */
+    pc__packed *packed;   /* the panels lie there, or are written there; NULL: neither */
 } pc__panel_packer;
 
-/* Fills all panels, on the context's threads. */
-pc_status pc__panel_set_fill(const pc__panel_set *set, const pc__linear *linear,
+/* Makes all panels, of `bytes` each, on the context's threads. Features past the last one are zero.
+ */
+pc_status pc__panel_set_make(pc__panel_set *set, const pc__linear *linear, size_t bytes,
                              const pc__panel_packer *packer);
 /* `drop` and `bytes` where linear->packed begins with a panel set. */
 void pc__panel_set_drop(pc__linear *linear);

@@ -20,7 +20,8 @@ void pc__apply_norm(const pc__forward_work *work, const pc__native_norm *norm, c
 {
     const pc__native *native = work->native;
     pc__stream *stream = work->stream;
-    const pc__norm_weights weights = {norm->gain, norm->bias, norm->vectors, native->arch.norm_eps};
+    const pc__norm_weights weights = {norm->gain, norm->bias, norm->vectors,
+                                      norm->eps > 0 ? norm->eps : native->arch.norm_eps};
     if (!norm->gain) {
         if (x != y)
             copy_rows(work, y, x, rows);

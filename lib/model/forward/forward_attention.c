@@ -90,7 +90,7 @@ pc__attn_layer pc__attention_layer(const pc__forward_work *work, int32_t layer)
     out.heads = arch->heads;
     out.window = pc__layer_in(&arch->windowed, layer) ? arch->window : 0;
     out.chunk = pc__layer_in(&arch->chunked, layer) ? arch->chunk : 0;
-    out.scale = work->native->scale;
+    out.scale = work->native->scale / (float)(arch->scale_by_layer ? layer + 1 : 1);
     out.soft_cap = arch->attention_cap;
     out.slopes = work->native->slopes;
     out.sinks = work->native->layers[layer].sinks;

@@ -11,6 +11,7 @@ typedef struct pc__native_norm {
     pc__floats *gain; /* [vectors][dim]; NULL: no norm */
     pc__floats *bias; /* [vectors][dim], or NULL */
     size_t dim, vectors;
+    float eps; /* 0: the architecture's */
 } pc__native_norm;
 
 /* Of layers with latent attention; see weight_binding_latent.c. */

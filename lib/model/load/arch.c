@@ -4,6 +4,8 @@
 #include <math.h>
 #include <string.h>
 
+#include "model/load/tensor_role.h"
+
 void pc__arch_clear(const pc_allocator *mem, pc__arch *arch)
 {
     pc__free(mem, arch->rope.short_factors);
@@ -14,6 +16,11 @@ void pc__arch_clear(const pc_allocator *mem, pc__arch *arch)
 int pc__has_experts(const pc__arch *arch, int32_t layer)
 {
     return arch->experts.count && pc__layer_in(&arch->expert_layers, layer);
+}
+
+int pc__head_has_bias(const pc__arch *arch)
+{
+    return (int)(arch->bias_roles >> PC__ROLE_HEAD & 1);
 }
 
 void pc__window_from(pc__arch *arch, int32_t first)

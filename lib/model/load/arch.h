@@ -126,8 +126,10 @@ typedef struct pc__arch {
     pc__layer_set chunked; /* layers that have them */
     int32_t sinks;         /* 1: each head has one more logit in its softmax, without a value */
     pc__qk_norm qk_norm;
+    float qk_eps; /* of PC__QK_PLAIN; 0: norm_eps */
     pc__latent_config latent;
-    float attention_scale; /* 0: 1/sqrt(head_dim) */
+    float attention_scale;  /* 0: 1/sqrt(head_dim) */
+    int32_t scale_by_layer; /* 1: scores of layer l (from 0) are divided by l + 1 (GPT-2) */
     float attention_cap, logit_cap, embedding_scale, logit_scale, residual_scale; /* 0: none */
     float qkv_clip; /* clip_qkv of MPT; 0: none */
     pc__activation activation;
@@ -136,9 +138,11 @@ typedef struct pc__arch {
     int32_t no_input_norms; /* 1: attention and MLP take their inputs as they are (OLMo 2) */
     int32_t output_norms; /* 1: norms on the results of attention and MLP, before they are added */
     float gain_offset;    /* added to the gains of all norms (Gemma: 1) */
+    int32_t plain_norms;  /* 1: the norms have neither gain nor bias (Galactica) */
     int32_t embedding_norm; /* Bloom */
     int32_t final_norm;
     int32_t tied;          /* 1: the head is the embedding */
+    int32_t tied_by_file;  /* 1: it is too if the file has no head (models with images) */
     int32_t embedding_dim; /* word_embed_proj_dim of OPT; else hidden */
     int32_t causal;
     int32_t token_bos, token_eos, token_unk, token_pad; /* from the config; -1: none */
@@ -150,6 +154,7 @@ typedef struct pc__arch {
 } pc__arch;
 
 int pc__has_experts(const pc__arch *arch, int32_t layer);
+int pc__head_has_bias(const pc__arch *arch);
 /* Gives the layers from `first` on the window, if there is one. */
 void pc__window_from(pc__arch *arch, int32_t first);
 /* Why keys or values depend on the position itself, not only on distances; it follows the model's

@@ -17,14 +17,14 @@ static pc_status read_classic(const pc__config *config, pc__arch *arch)
 
 pc_status pc__read_opt(const pc__config *config, pc__arch *arch)
 {
-    int32_t before = 1, removed = 0, bias = 1;
+    int32_t before = 1, removed = 0, bias = 1, gains = 1;
     PC__TRY_RETURN(pc__config_sizes(config, "ffn_dim", "max_position_embeddings", arch));
     PC__TRY_RETURN(
         pc__config_activation(config, "activation_function", PC__ACT_RELU, &arch->activation));
     PC__TRY_RETURN(pc__config_flag(config, "do_layer_norm_before", &before));
     PC__TRY_RETURN(pc__config_flag(config, "_remove_final_layer_norm", &removed));
     PC__TRY_RETURN(pc__config_flag(config, "enable_bias", &bias));
-    PC__TRY_RETURN(pc__config_only(config, "layer_norm_elementwise_affine", 1));
+    PC__TRY_RETURN(pc__config_flag(config, "layer_norm_elementwise_affine", &gains));
     PC__TRY_RETURN(pc__config_maybe(config, "word_embed_proj_dim", &arch->embedding_dim));
     PC__TRY_RETURN(read_classic(config, arch));
     arch->norm_eps = 1e-5f;
@@ -32,7 +32,8 @@ pc_status pc__read_opt(const pc__config *config, pc__arch *arch)
     arch->final_norm = before && !removed;
     arch->position_scheme = PC_POSITION_LEARNED;
     arch->position_offset = 2;
-    arch->bias_roles = PC__BIAS_NORMS | (bias ? PC__BIAS_LINEAR : 0);
+    arch->plain_norms = !gains;
+    arch->bias_roles = (gains ? PC__BIAS_NORMS : 0) | (bias ? PC__BIAS_LINEAR : 0);
     return PC_OK;
 }
 
@@ -48,7 +49,8 @@ pc_status pc__read_gpt2(const pc__config *config, pc__arch *arch)
     PC__TRY_RETURN(pc__config_eps(config, "layer_norm_epsilon", 1e-5, arch));
     PC__TRY_RETURN(
         pc__config_activation(config, "activation_function", PC__ACT_GELU_TANH, &arch->activation));
-    PC__TRY_RETURN(pc__config_only(config, "scale_attn_by_inverse_layer_idx", 0));
+    PC__TRY_RETURN(
+        pc__config_flag(config, "scale_attn_by_inverse_layer_idx", &arch->scale_by_layer));
     PC__TRY_RETURN(pc__config_flag(config, "scale_attn_weights", &scaled));
     PC__TRY_RETURN(read_classic(config, arch));
     arch->attention_scale = scaled ? 0.0f : 1.0f;
@@ -163,6 +165,7 @@ static pc_status read_mpt_attention(const pc__config *config, pc__arch *arch)
 pc_status pc__read_mpt(const pc__config *config, pc__arch *arch)
 {
     double ratio = 4;
+    int32_t unbiased = 1;
     PC__TRY_RETURN(pc__config_size(config, "d_model", &arch->hidden));
     PC__TRY_RETURN(pc__config_size(config, "n_layers", &arch->layers));
     PC__TRY_RETURN(pc__config_size(config, "n_heads", &arch->heads));
@@ -172,7 +175,8 @@ pc_status pc__read_mpt(const pc__config *config, pc__arch *arch)
     PC__TRY_RETURN(pc__config_eps(config, "layer_norm_epsilon", 1e-5, arch));
     PC__TRY_RETURN(read_mpt_attention(config, arch));
     PC__TRY_RETURN(pc__config_none(config, "logit_scale"));
-    PC__TRY_RETURN(pc__config_only(config, "no_bias", 1));
+    PC__TRY_RETURN(pc__config_flag(config, "no_bias", &unbiased));
+    arch->bias_by_file = !unbiased; /* files of transformers have none even then */
     PC__TRY_RETURN(read_classic(config, arch));
     if (!(ratio > 0) || ratio * arch->hidden > INT32_MAX)
         return pc__config_refuse(config, "expansion_ratio");

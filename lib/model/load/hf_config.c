@@ -113,11 +113,18 @@ pc_status pc__config_activation(const pc__config *config, const char *key, pc__a
     static const struct {
         const char *name;
         pc__activation activation;
-    } known[] = {{"silu", PC__ACT_SILU},           {"swish", PC__ACT_SILU},
-                 {"gelu", PC__ACT_GELU},           {"gelu_new", PC__ACT_GELU_TANH},
-                 {"relu", PC__ACT_RELU},           {"gelu_pytorch_tanh", PC__ACT_GELU_TANH},
-                 {"gelu_fast", PC__ACT_GELU_TANH}, {"tanh", PC__ACT_TANH},
-                 {"relu2", PC__ACT_RELU_SQUARED}};
+    } known[] = {{"silu", PC__ACT_SILU},
+                 {"swish", PC__ACT_SILU},
+                 {"gelu", PC__ACT_GELU},
+                 {"gelu_new", PC__ACT_GELU_TANH},
+                 {"relu", PC__ACT_RELU},
+                 {"gelu_pytorch_tanh", PC__ACT_GELU_TANH},
+                 {"gelu_fast", PC__ACT_GELU_TANH},
+                 {"tanh", PC__ACT_TANH},
+                 {"relu2", PC__ACT_RELU_SQUARED},
+                 {"gelu_python", PC__ACT_GELU},
+                 {"gelu_accurate", PC__ACT_GELU_TANH},
+                 {"gelu_python_tanh", PC__ACT_GELU_TANH}};
     const char *name = json_string_value(pc__config_find(config, key));
     *out = fallback;
     if (!pc__config_find(config, key))
@@ -264,9 +271,32 @@ static const struct {
     {"gemma3", "{\"model_type\":\"gemma3_text\",\"vocab_size\":262208,\"hidden_size\":2304,"
                "\"intermediate_size\":9216,\"num_hidden_layers\":26,\"num_attention_heads\":8,"
                "\"num_key_value_heads\":4,\"max_position_embeddings\":131072}"},
-    {"llama4", "{\"model_type\":\"llama4_text\"}"},
-    {"mistral3", "{\"model_type\":\"mistral\"}"},
+    {"llama4", "{\"model_type\":\"llama4_text\",\"vocab_size\":202048,\"hidden_size\":5120,"
+               "\"intermediate_size\":8192,\"intermediate_size_mlp\":16384,"
+               "\"num_hidden_layers\":48,\"num_attention_heads\":40,\"num_key_value_heads\":8,"
+               "\"max_position_embeddings\":131072}"},
+    {"mistral3", "{\"model_type\":\"mistral\",\"vocab_size\":32000,\"hidden_size\":4096,"
+                 "\"intermediate_size\":14336,\"num_hidden_layers\":32,"
+                 "\"num_attention_heads\":32,\"num_key_value_heads\":8,"
+                 "\"max_position_embeddings\":131072}"},
 };
+
+/* Adds the keys of a JSON text that the object does not have. */
+static pc_status add_missing(json_t *object, const char *text)
+{
+    json_t *missing = json_loads(text, 0, NULL);
+    int updated = missing && !json_object_update_missing(object, missing);
+    json_decref(missing);
+    return updated ? PC_OK : PC_ERR_NOMEM;
+}
+
+pc_status pc__config_usual_rope(const pc__config *config, const char *parameters)
+{
+    if (pc__config_find(config, "rope_parameters") || pc__config_find(config, "rope_scaling"))
+        return PC_OK;
+    json_object_del(config->object, "rope_parameters"); /* it may be null */
+    return add_missing(config->object, parameters);
+}
 
 /* Replaces the configuration of a model with images by that of its text part. */
 static pc_status choose_text_part(pc__config *config, pc__arch *arch)
@@ -278,13 +308,12 @@ static pc_status choose_text_part(pc__config *config, pc__arch *arch)
             defaults = image_models[i].text_defaults;
     if (!defaults || !json_is_object(text))
         return PC_OK;
-    json_t *missing = json_loads(defaults, 0, NULL);
-    int updated = missing && !json_object_update_missing(text, missing);
-    json_decref(missing);
-    if (!updated)
-        return PC_ERR_NOMEM;
+    PC__TRY_RETURN(add_missing(text, defaults));
     read_tokens(config, arch);
     PC__TRY_RETURN(check_quantisation(config));
+    /* older files say it in text_config, newer ones here, often by its default: true */
+    arch->tied_by_file = 1;
+    PC__TRY_RETURN(pc__config_flag(config, "tie_word_embeddings", &arch->tied_by_file));
     config->object = text;
     config->model = json_string_value(json_object_get(text, "model_type"));
     return config->model

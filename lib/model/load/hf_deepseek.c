@@ -13,23 +13,22 @@ static pc_status only_number(const pc__config *config, const char *key, double w
 }
 
 /* What the experts of all three have. */
-static pc_status read_experts(const pc__config *config, pc__expert_config *experts)
+static pc_status read_experts(const pc__config *config, int32_t shared, pc__expert_config *experts)
 {
-    int32_t shared = 0;
     PC__TRY_RETURN(pc__config_size(config, "num_experts_per_tok", &experts->used));
     PC__TRY_RETURN(pc__config_size(config, "moe_intermediate_size", &experts->width));
     PC__TRY_RETURN(pc__config_maybe(config, "n_shared_experts", &shared));
     PC__TRY_RETURN(pc__config_flag(config, "norm_topk_prob", &experts->renormalise));
-    experts->renormalise = experts->renormalise && experts->used > 1;
     if ((int64_t)shared * experts->width > INT32_MAX)
         return pc__config_refuse(config, "n_shared_experts");
     experts->shared = shared * experts->width;
     return PC_OK;
 }
 
-static pc_status read_expert_layers(const pc__config *config, pc__arch *arch)
+/* `dense`: the first layers without experts, unless the key says otherwise. */
+static pc_status read_expert_layers(const pc__config *config, int32_t dense, pc__arch *arch)
 {
-    int32_t dense = 0, step = 1;
+    int32_t step = 1;
     PC__TRY_RETURN(pc__config_only(config, "mlp_bias", 0));
     PC__TRY_RETURN(pc__config_maybe(config, "first_k_dense_replace", &dense));
     PC__TRY_RETURN(pc__config_maybe(config, "moe_layer_freq", &step));
@@ -49,10 +48,12 @@ pc_status pc__read_deepseek(const pc__config *config, pc__arch *arch)
     PC__TRY_RETURN(only_number(config, "routed_scaling_factor", 1));
     PC__TRY_RETURN(pc__config_maybe(config, "n_routed_experts", &arch->experts.count));
     if (arch->experts.count)
-        PC__TRY_RETURN(read_experts(config, &arch->experts));
+        PC__TRY_RETURN(read_experts(config, 0, &arch->experts));
+    if (arch->experts.used == 1)
+        arch->experts.renormalise = 0;
     PC__TRY_RETURN(pc__config_flag(config, "attention_bias", &attention));
     arch->bias_roles = attention ? PC__BIAS_QKV | PC__BIT(O) : 0;
-    return read_expert_layers(config, arch);
+    return read_expert_layers(config, 0, arch);
 }
 
 /* ------------------------------------------------------------------ latent attention */
@@ -125,9 +126,8 @@ static pc_status read_groups(const pc__config *config, pc__expert_config *expert
     return PC_OK;
 }
 
-static pc_status read_scale(const pc__config *config, pc__expert_config *experts)
+static pc_status read_scale(const pc__config *config, double scale, pc__expert_config *experts)
 {
-    double scale = 1.0;
     PC__TRY_RETURN(pc__config_number(config, "routed_scaling_factor", &scale));
     experts->scale = (float)scale;
     return scale > 0 ? PC_OK : pc__config_refuse(config, "routed_scaling_factor");
@@ -141,18 +141,18 @@ pc_status pc__read_deepseek_v2(const pc__config *config, pc__arch *arch)
     PC__TRY_RETURN(read_body(config, arch));
     PC__TRY_RETURN(pc__config_maybe(config, "n_routed_experts", &experts->count));
     if (!experts->count)
-        return read_expert_layers(config, arch);
+        return read_expert_layers(config, 0, arch);
     PC__TRY_RETURN(pc__config_only_text(config, "scoring_func", "softmax"));
     PC__TRY_RETURN(pc__config_only(config, "norm_topk_prob", 0));
-    PC__TRY_RETURN(read_experts(config, experts));
-    PC__TRY_RETURN(read_scale(config, experts));
+    PC__TRY_RETURN(read_experts(config, 2, experts));
+    PC__TRY_RETURN(read_scale(config, 1.0, experts));
     if (method && !strcmp(method, "group_limited_greedy")) {
         experts->group_best = 1;
         PC__TRY_RETURN(read_groups(config, experts));
     } else {
         PC__TRY_RETURN(pc__config_only_text(config, "topk_method", "greedy"));
     }
-    return read_expert_layers(config, arch);
+    return read_expert_layers(config, 0, arch);
 }
 
 /* A bias selects, a group counts by its two best. */
@@ -168,8 +168,10 @@ pc_status pc__read_deepseek_v3(const pc__config *config, pc__arch *arch)
     experts->sigmoid = experts->selection_bias = 1;
     arch->bias_roles |= PC__BIT(SELECTION_BIAS);
     experts->group_best = 2;
-    PC__TRY_RETURN(read_experts(config, experts));
-    PC__TRY_RETURN(read_scale(config, experts));
+    experts->groups = 8;
+    experts->groups_used = 4;
+    PC__TRY_RETURN(read_experts(config, 1, experts));
+    PC__TRY_RETURN(read_scale(config, 2.5, experts));
     PC__TRY_RETURN(read_groups(config, experts));
-    return read_expert_layers(config, arch);
+    return read_expert_layers(config, 3, arch);
 }

@@ -157,7 +157,7 @@ pc_status pc__read_deberta_v2(const pc__config *config, pc__arch *arch)
     PC__TRY_RETURN(read_convolution(config, arch));
     if (encoder->buckets && encoder->relative)
         encoder->relative = encoder->buckets;
-    if (encoder->relative && pc__config_only_text(config, "norm_rel_ebd", "none") < 0) {
+    if (pc__config_only_text(config, "norm_rel_ebd", "none") < 0) {
         PC__TRY_RETURN(pc__config_only_text(config, "norm_rel_ebd", "layer_norm"));
         encoder->relative_norm = 1;
     }

@@ -43,13 +43,38 @@ pc_status pc__read_mixtral(const pc__config *config, pc__arch *arch)
                           : pc__config_refuse(config, "num_local_experts");
 }
 
-/* Keys that Qwen2-MoE and Qwen3-MoE share. Refuses windows: how layers with a window alternate has
- * changed from release to release. */
+/* Which layers of Qwen2-MoE have a window has changed from release to release: layer_types must
+ * say it. */
+static pc_status read_qwen2_windows(const pc__config *config, pc__arch *arch)
+{
+    int32_t windows = 0;
+    PC__TRY_RETURN(pc__config_flag(config, "use_sliding_window", &windows));
+    if (windows && !pc__config_find(config, "layer_types"))
+        return pc__config_refuse(config, "use_sliding_window");
+    if (windows)
+        PC__TRY_RETURN(pc__read_window(config, 4096, arch));
+    return pc__read_layer_types(config, arch);
+}
+
+/* All layers of Qwen3-MoE have the window. Earlier releases had it from max_window_layers on. */
+static pc_status read_qwen3_windows(const pc__config *config, pc__arch *arch)
+{
+    int32_t windows = 0, from = 0;
+    PC__TRY_RETURN(pc__config_flag(config, "use_sliding_window", &windows));
+    PC__TRY_RETURN(pc__config_maybe(config, "max_window_layers", &from));
+    if (windows && from)
+        return pc__config_refuse(config, "max_window_layers");
+    if (windows)
+        PC__TRY_RETURN(pc__read_window(config, 4096, arch));
+    pc__window_from(arch, 0);
+    return pc__check_layer_types(config, arch);
+}
+
+/* Keys that Qwen2-MoE and Qwen3-MoE share. */
 static pc_status read_qwen_experts(const pc__config *config, pc__arch *arch)
 {
     pc__expert_config *experts = &arch->experts;
     int32_t step = 1;
-    PC__TRY_RETURN(pc__config_only(config, "use_sliding_window", 0));
     PC__TRY_RETURN(pc__config_maybe(config, "num_experts", &experts->count));
     PC__TRY_RETURN(pc__config_maybe(config, "num_experts_per_tok", &experts->used));
     PC__TRY_RETURN(pc__config_maybe(config, "moe_intermediate_size", &experts->width));
@@ -61,7 +86,7 @@ static pc_status read_qwen_experts(const pc__config *config, pc__arch *arch)
     for (int32_t l = 0; experts->count && l < arch->layers; l++)
         if ((l + 1) % step == 0 && !pc__config_lists(config, "mlp_only_layers", l))
             pc__layer_add(&arch->expert_layers, l);
-    return pc__check_layer_types(config, arch);
+    return PC_OK;
 }
 
 pc_status pc__read_qwen2_moe(const pc__config *config, pc__arch *arch)
@@ -77,7 +102,7 @@ pc_status pc__read_qwen2_moe(const pc__config *config, pc__arch *arch)
     PC__TRY_RETURN(read_qwen_experts(config, arch));
     if (experts->count && !experts->shared)
         return pc__config_refuse(config, "shared_expert_intermediate_size");
-    return PC_OK;
+    return read_qwen2_windows(config, arch);
 }
 
 /* Files of transformers 5 say num_local_experts. */
@@ -88,5 +113,6 @@ pc_status pc__read_qwen3_moe(const pc__config *config, pc__arch *arch)
     PC__TRY_RETURN(pc__read_attention_bias(config, arch));
     PC__TRY_RETURN(pc__config_maybe(config, "num_local_experts", &arch->experts.count));
     arch->qk_norm = PC__QK_HEAD;
-    return read_qwen_experts(config, arch);
+    PC__TRY_RETURN(read_qwen_experts(config, arch));
+    return read_qwen3_windows(config, arch);
 }

@@ -82,6 +82,7 @@ pc_status pc__read_gemma3(const pc__config *config, pc__arch *arch)
     PC__TRY_RETURN(read_gemma_body(config, arch));
     arch->rope.theta = 1e6;
     PC__TRY_RETURN(pc__read_two_ropes(config, 1e4, arch));
+    PC__TRY_RETURN(pc__config_none(config, "attn_logit_softcapping")); /* its class ignores it */
     PC__TRY_RETURN(read_caps(config, 0, 0, arch));
     arch->qk_norm = PC__QK_HEAD;
     return pc__read_alternating_windows(config, 4096, 6, arch);

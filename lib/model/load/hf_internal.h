@@ -55,6 +55,11 @@ pc_status pc__config_sizes(const pc__config *config, const char *mlp, const char
  * the scaling is for. A theta that is set already is the default, else 10000. `partial`: the
  * architecture's rotated share of a head. */
 pc_status pc__read_rope(const pc__config *config, double partial, pc__arch *arch);
+/* Sets the rope_parameters of an architecture whose default is a scaling, if the configuration
+ * names none. `parameters`: {"rope_parameters": ...}. */
+pc_status pc__config_usual_rope(const pc__config *config, const char *parameters);
+/* The object with the keys of scaling, rope_parameters or rope_scaling; NULL if there is none. */
+json_t *pc__config_rope_object(const pc__config *config);
 /* The same for models whose layers with a window have a RoPE of their own, arch->local_rope, whose
  * base is `local_theta` unless the configuration says otherwise. */
 pc_status pc__read_two_ropes(const pc__config *config, double local_theta, pc__arch *arch);

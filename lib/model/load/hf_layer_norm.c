@@ -93,6 +93,7 @@ static pc_status read_cohere_body(const pc__config *config, pc__arch *arch)
 pc_status pc__read_cohere(const pc__config *config, pc__arch *arch)
 {
     int32_t normed = 0;
+    arch->rope.theta = 5e5;
     PC__TRY_RETURN(read_cohere_body(config, arch));
     PC__TRY_RETURN(pc__config_flag(config, "use_qk_norm", &normed));
     arch->qk_norm = normed ? PC__QK_HEADS : PC__QK_NONE;

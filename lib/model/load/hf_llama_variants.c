@@ -78,16 +78,23 @@ pc_status pc__read_granite(const pc__config *config, pc__arch *arch)
     return PC_OK;
 }
 
+/* Layers without positions may have a window. */
 pc_status pc__read_smollm3(const pc__config *config, pc__arch *arch)
 {
-    int32_t mlp = 0;
+    int32_t mlp = 0, windows = 0;
     PC__TRY_RETURN(pc__config_flag(config, "mlp_bias", &mlp));
+    arch->tied = 1;
     arch->rope.theta = 2e6;
     PC__TRY_RETURN(pc__read_llama_like(config, 1e-6, 1.0, arch));
     PC__TRY_RETURN(pc__read_attention_bias(config, arch));
     arch->bias_roles |= mlp ? PC__BIAS_MLP : 0;
     PC__TRY_RETURN(pc__read_unrotated(config, arch));
-    return pc__read_qwen_windows(config, arch);
+    PC__TRY_RETURN(pc__config_flag(config, "use_sliding_window", &windows));
+    if (windows)
+        PC__TRY_RETURN(pc__config_maybe(config, "sliding_window", &arch->window));
+    if (arch->window)
+        arch->windowed = arch->unrotated;
+    return pc__read_layer_types(config, arch);
 }
 
 pc_status pc__read_ministral(const pc__config *config, pc__arch *arch)
@@ -102,8 +109,11 @@ pc_status pc__read_ministral(const pc__config *config, pc__arch *arch)
 /* Queries grow with the logarithm of their position, beyond the length before YaRN. */
 pc_status pc__read_ministral3(const pc__config *config, pc__arch *arch)
 {
-    pc__config rope = {config->where, config->model, pc__config_find(config, "rope_parameters"),
-                       config->mem};
+    PC__TRY_RETURN(pc__config_usual_rope(
+        config, "{\"rope_parameters\":{\"rope_type\":\"yarn\",\"rope_theta\":1e6,\"factor\":16,"
+                "\"original_max_position_embeddings\":16384,\"mscale_all_dim\":1,\"mscale\":1,"
+                "\"llama_4_scaling_beta\":0.1}}"));
+    pc__config rope = {config->where, config->model, pc__config_rope_object(config), config->mem};
     PC__TRY_RETURN(pc__config_needs(config, "num_key_value_heads"));
     arch->head_dim = 128;
     PC__TRY_RETURN(pc__read_llama_body(config, 1e-5, arch));
@@ -119,9 +129,9 @@ pc_status pc__read_ministral3(const pc__config *config, pc__arch *arch)
 /* RoPE turns neighbouring dimensions of half of each head. */
 pc_status pc__read_glm(const pc__config *config, pc__arch *arch)
 {
-    int32_t biased = 0;
+    int32_t biased = 1;
     arch->head_dim = 128;
-    PC__TRY_RETURN(pc__read_llama_body(config, 1e-5, arch));
+    PC__TRY_RETURN(pc__read_llama_body(config, 1.5625e-7, arch));
     PC__TRY_RETURN(pc__read_rope(config, 0.5, arch));
     PC__TRY_RETURN(pc__config_flag(config, "attention_bias", &biased));
     arch->bias_roles = biased ? PC__BIAS_QKV : 0;

@@ -1,5 +1,6 @@
 /* config.json of Llama 4 (text) and gpt-oss. */
 #include "model/load/hf_internal.h"
+#include "model/load/positions.h"
 
 /* Layers of moe_layers; without it every interleave_moe_layer_step-th. */
 static pc_status read_llama4_layers(const pc__config *config, pc__arch *arch)
@@ -31,6 +32,21 @@ static pc_status read_llama4_experts(const pc__config *config, pc__arch *arch)
     return read_llama4_layers(config, arch);
 }
 
+/* Queries and keys are normed after they are turned, which takes a factor of RoPE away again. A
+ * norm before RoPE without the factor is the same if its epsilon is smaller. */
+static pc_status drop_rope_factor(const pc__config *config, pc__arch *arch)
+{
+    pc__rope *rope;
+    if (arch->qk_norm != PC__QK_PLAIN
+        || (arch->rope.scaling != PC__ROPE_YARN && arch->rope.scaling != PC__ROPE_LONG))
+        return PC_OK;
+    PC__TRY_RETURN(pc__rope_new(&rope, config->mem, &arch->rope, 1));
+    arch->qk_eps = arch->norm_eps / (rope->factor * rope->factor);
+    arch->rope.attention_factor = 1;
+    pc__rope_free(config->mem, rope);
+    return PC_OK;
+}
+
 /* Layers that turn attend within chunks, and norm queries and keys; the others scale queries. */
 static pc_status read_llama4_attention(const pc__config *config, pc__arch *arch)
 {
@@ -45,6 +61,7 @@ static pc_status read_llama4_attention(const pc__config *config, pc__arch *arch)
     PC__TRY_RETURN(pc__read_layer_types(config, arch));
     PC__TRY_RETURN(pc__config_flag(config, "use_qk_norm", &normed));
     arch->qk_norm = normed ? PC__QK_PLAIN : PC__QK_NONE;
+    PC__TRY_RETURN(drop_rope_factor(config, arch));
     if (json_is_integer(pc__config_find(config, "attn_temperature_tuning")))
         PC__TRY_RETURN(pc__config_maybe(config, "attn_temperature_tuning", &tuned));
     else
@@ -94,14 +111,19 @@ static pc_status read_gpt_oss_experts(const pc__config *config, pc__arch *arch)
 
 pc_status pc__read_gpt_oss(const pc__config *config, pc__arch *arch)
 {
+    int32_t biased = 1;
+    PC__TRY_RETURN(pc__config_usual_rope(
+        config, "{\"rope_parameters\":{\"rope_type\":\"yarn\",\"factor\":32,\"truncate\":false,"
+                "\"original_max_position_embeddings\":4096}}"));
     arch->rope.theta = 150000;
     arch->head_dim = 64;
     PC__TRY_RETURN(pc__read_llama_body(config, 1e-5, arch));
     PC__TRY_RETURN(pc__read_rope(config, 1.0, arch));
     PC__TRY_RETURN(pc__read_alternating_windows(config, 128, 2, arch));
-    PC__TRY_RETURN(pc__config_only(config, "attention_bias", 1));
+    PC__TRY_RETURN(pc__config_flag(config, "attention_bias", &biased));
     arch->sinks = 1;
-    arch->bias_roles = PC__BIAS_QKV | PC__BIT(O) | PC__BIT(SINKS) | PC__BIT(ROUTER)
-                       | PC__BIT(EXPERT_GATE) | PC__BIT(EXPERT_UP) | PC__BIT(EXPERT_DOWN);
+    arch->bias_roles = PC__BIT(SINKS) | PC__BIT(ROUTER) | PC__BIT(EXPERT_GATE) | PC__BIT(EXPERT_UP)
+                       | PC__BIT(EXPERT_DOWN);
+    arch->bias_roles |= biased ? PC__BIAS_QKV | PC__BIT(O) : 0;
     return read_gpt_oss_experts(config, arch);
 }

@@ -147,6 +147,17 @@ static pc_status read_scaling(const pc__config *scaling, const pc__config *confi
     return PC_OK;
 }
 
+/* Whether the heads of a family may turn in part. transformers ignores the share in the others. */
+static int turns_in_part(const char *model_type)
+{
+    static const char *const types[] = {"phi",  "phi3",     "stablelm", "glm",
+                                        "glm4", "nemotron", "gpt_neox"};
+    for (size_t i = 0; i < sizeof types / sizeof *types; i++)
+        if (!strcmp(types[i], model_type))
+            return 1;
+    return 0;
+}
+
 /* Refuses parameters that differ between layers: they are objects in the object. */
 static pc_status check_flat(const pc__config *scaling)
 {
@@ -169,6 +180,11 @@ static pc_status read_rope(const pc__config *scaling, const pc__config *config, 
     PC__TRY_RETURN(check_flat(scaling));
     PC__TRY_RETURN(read_rope_number(scaling, config, "rope_theta", &rope->theta));
     PC__TRY_RETURN(read_rope_number(scaling, config, "partial_rotary_factor", &partial));
+    if (partial != 1 && !turns_in_part(config->model))
+        return pc__fail(PC_ERR_UNSUPPORTED,
+                        "%s: key 'partial_rotary_factor': %g is not implemented for model_type "
+                        "'%s'",
+                        config->where, partial, config->model);
     rope->dims = partial > 0 && partial <= 1 ? (int32_t)(arch->head_dim * partial) : 0;
     if (!(rope->theta > 1) || rope->dims < 2 || rope->dims % 2)
         return pc__fail(PC_ERR_UNSUPPORTED,
@@ -182,6 +198,11 @@ static const char *scaling_key(const pc__config *config)
     return pc__config_find(config, "rope_parameters") && !pc__config_find(config, "rope_scaling")
                ? "rope_parameters"
                : "rope_scaling";
+}
+
+json_t *pc__config_rope_object(const pc__config *config)
+{
+    return pc__config_find(config, scaling_key(config));
 }
 
 pc_status pc__read_rope(const pc__config *config, double partial, pc__arch *arch)

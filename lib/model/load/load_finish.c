@@ -89,10 +89,13 @@ static void add_experts(pc__digest *digest, const pc__arch *arch)
         experts->count, experts->used, experts->width, experts->shared, experts->shared_gated,
         experts->renormalise};
     /* clang-format on */
+    const int32_t groups[] = {experts->groups, experts->groups_used, experts->group_best};
     pc__digest_text(digest, "experts");
     pc__digest_i32(digest, integers, sizeof integers / sizeof *integers);
     add_double(digest, (double)experts->scale);
     add_layers(digest, &arch->expert_layers);
+    if (experts->groups)
+        pc__digest_i32(digest, groups, sizeof groups / sizeof *groups);
 }
 
 /* What layers differ in, and what attention has beside them. */
@@ -115,6 +118,12 @@ static void add_attention(pc__digest *digest, const pc__arch *arch)
     add_layers(digest, &arch->unrotated);
     if (arch->local_rope.dims)
         add_rope(digest, &arch->local_rope);
+    if (arch->scale_by_layer)
+        pc__digest_text(digest, "scores by layer");
+    if (arch->qk_eps > 0)
+        add_double(digest, (double)arch->qk_eps);
+    if (arch->plain_norms)
+        pc__digest_text(digest, "plain norms");
 }
 
 pc__id pc__model_fingerprint(const pc__arch *arch, pc__id weights)

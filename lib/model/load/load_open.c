@@ -86,6 +86,13 @@ static pc_status explain_missing(const pc__opened_model *o, pc_status status, in
     return status;
 }
 
+static void tie_by_file(pc__opened_model *o)
+{
+    if (o->has_arch && o->arch.tied_by_file && !pc__weights_find(o->weights, "lm_head.weight")
+        && !pc__weights_find(o->weights, "language_model.lm_head.weight"))
+        o->arch.tied = 1;
+}
+
 static pc_status open_model_folder(pc__opened_model *o)
 {
     char *config = pc__path_join(o->mem, o->path, "config.json");
@@ -104,6 +111,8 @@ static pc_status open_model_folder(pc__opened_model *o)
     PC__TRY(pc__describe_refusal(o, status), done);
     status = pc__safetensors_open_folder(&o->weights, o->mem, o->path);
     status = pc__describe_refusal(o, explain_missing(o, status, 1));
+    if (status >= 0)
+        tie_by_file(o);
 done:
     pc__free(o->mem, config);
     return status;
@@ -208,6 +217,8 @@ pc_status pc__bind_model(pc__opened_model *o, pc_context *context, pc__backend *
     pc__weight_provider provider, original;
     PC__TRY_RETURN(pc__tensor_names_open(&names, o->weights, &o->arch, o->naming));
     pc__tensor_names_provider(&names, &provider);
+    if (o->arch.tied && pc__tensor_names_own_head(&names))
+        o->arch.tied = 0;
     arch = o->arch; /* binding takes its allocations; the names keep reading the rest */
     o->arch.rope.short_factors = o->arch.rope.long_factors = NULL;
     if (arch.latent.rank && pc__tensor_names_has(&names, PC__ROLE_K_B, 0)) {

@@ -204,8 +204,9 @@ float pc__attention_scale(const pc__arch *arch)
 
 float pc__query_factor(const pc__query_scale *config, int64_t position)
 {
-    double steps = config->scale != 0 ? floor((double)(position + config->offset) / config->step)
-                                      : 0.0;
+    if (config->scale == 0) /* and step may be 0 */
+        return 1;
+    double steps = floor((double)(position + config->offset) / config->step);
     return (float)(1.0 + config->scale * log1p(steps > 0 ? steps : 0.0));
 }
 

@@ -55,8 +55,8 @@ const pc__tensor *pc__name_tensor(const pc__tensor_names *names, const pc__tenso
     return pc__weights_find(names->weights, name);
 }
 
-const pc__tensor_name_row *pc__name_find(const pc__tensor_names *names, pc__tensor_role role,
-                                         int32_t layer, int bias, const pc__tensor **tensor)
+static const pc__tensor_name_row *find_own(const pc__tensor_names *names, pc__tensor_role role,
+                                           int32_t layer, int bias, const pc__tensor **tensor)
 {
     const pc__tensor_name_row *last = NULL;
     *tensor = NULL;
@@ -68,10 +68,21 @@ const pc__tensor_name_row *pc__name_find(const pc__tensor_names *names, pc__tens
             if ((*tensor = pc__name_tensor(names, row, (pc__tensor_place){layer, 0, bias, old})))
                 return row;
     }
-    /* some files have a tied matrix under the head's name only */
-    if (role == PC__ROLE_EMBEDDING && names->arch->tied && !bias)
-        return pc__name_find(names, PC__ROLE_HEAD, layer, bias, tensor);
     return last;
+}
+
+const pc__tensor_name_row *pc__name_find(const pc__tensor_names *names, pc__tensor_role role,
+                                         int32_t layer, int bias, const pc__tensor **tensor)
+{
+    const pc__tensor_name_row *row = find_own(names, role, layer, bias, tensor);
+    if (*tensor || bias || !names->arch->tied)
+        return row;
+    /* some files have a tied matrix under one of its names only */
+    if (role == PC__ROLE_EMBEDDING)
+        return find_own(names, PC__ROLE_HEAD, layer, bias, tensor);
+    if (role == PC__ROLE_HEAD)
+        return find_own(names, PC__ROLE_EMBEDDING, layer, bias, tensor);
+    return row;
 }
 
 pc_status pc__name_missing(const pc__tensor_names *names, pc__tensor_role role, int32_t layer)
@@ -102,6 +113,20 @@ int pc__tensor_names_has(const pc__tensor_names *names, pc__tensor_role role, in
     const pc__tensor *tensor;
     pc__name_find(names, role, layer, 0, &tensor);
     return tensor != NULL;
+}
+
+int pc__tensor_names_own_head(const pc__tensor_names *names)
+{
+    const pc__tensor *head, *table;
+    find_own(names, PC__ROLE_HEAD, -1, 0, &head);
+    find_own(names, PC__ROLE_EMBEDDING, -1, 0, &table);
+    if (!head || !table || !head->data || !table->data)
+        return 0;
+    /* other values differ from the start or to the end: a part of both is enough to tell */
+    uint64_t bytes = table->bytes, part = bytes < 65536 ? bytes : 65536;
+    return head->type != table->type || head->bytes != bytes
+           || memcmp(head->data, table->data, part) != 0
+           || memcmp(head->data + bytes - part, table->data + bytes - part, part) != 0;
 }
 
 size_t pc__tensor_names_table_rows(void *user, pc__tensor_role role)

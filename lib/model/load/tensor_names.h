@@ -75,6 +75,9 @@ pc_status pc__tensor_names_vector(void *user, pc__tensor_role role, int32_t laye
                                   size_t count, float *out);
 /* Whether there is a tensor for the matrix of a role. */
 int pc__tensor_names_has(const pc__tensor_names *names, pc__tensor_role role, int32_t layer);
+/* Whether the file has a head that is no copy of the embedding: transformers 5 uses it although the
+ * configuration ties the two. */
+int pc__tensor_names_own_head(const pc__tensor_names *names);
 /* Rows of a table (embedding, positions); 0: the file has none. */
 size_t pc__tensor_names_table_rows(void *user, pc__tensor_role role);
 

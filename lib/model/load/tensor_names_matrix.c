@@ -110,22 +110,29 @@ static pc_status check_matrix(const pc__tensor_names *names, pc__tensor_role rol
                     tensor->name, found, rows, cols);
 }
 
+/* The tensor of one expert or head. */
+static pc_status find_numbered(const pc__tensor_names *names, const pc__matrix_source *source,
+                               int32_t number, const pc__tensor **out)
+{
+    pc__tensor_place at = {source->layer, number, 0, 0};
+    char name[PC__MAX_NAME];
+    if ((*out = pc__name_tensor(names, source->row, at)))
+        return PC_OK;
+    pc__name_spell(names, source->row, at, name);
+    return pc__fail(PC_ERR_NOT_FOUND, "%s: no %s: tensor '%s' is missing", names->path,
+                    pc__tensor_role_name(source->row->role), name);
+}
+
 /* Checks the tensors of all experts or heads but the first, which is checked like any other. */
 static pc_status check_numbered(const pc__tensor_names *names, pc__matrix_source *source,
                                 size_t rows)
 {
-    for (int32_t e = 1; e < pc__numbered_count(names->arch, source->row->role); e++) {
-        pc__tensor_place at = {source->layer, e, 0, 0};
-        const pc__tensor *tensor = pc__name_tensor(names, source->row, at);
-        char name[PC__MAX_NAME];
-        if (tensor) {
-            source->mixed |= tensor->type != source->tensor->type;
-            PC__TRY_RETURN(check_matrix(names, source->row->role, tensor, rows, source->cols, 0));
-            continue;
-        }
-        pc__name_spell(names, source->row, at, name);
-        return pc__fail(PC_ERR_NOT_FOUND, "%s: no %s: tensor '%s' is missing", names->path,
-                        pc__tensor_role_name(source->row->role), name);
+    pc__tensor_role role = source->row->role;
+    const pc__tensor *tensor;
+    for (int32_t e = 1; e < pc__numbered_count(names->arch, role); e++) {
+        PC__TRY_RETURN(find_numbered(names, source, e, &tensor));
+        PC__TRY_RETURN(check_matrix(names, role, tensor, rows, source->cols, 0));
+        source->mixed |= tensor->type != source->tensor->type;
     }
     return PC_OK;
 }
@@ -170,26 +177,6 @@ pc_status pc__tensor_names_matrix(const pc__tensor_names *names, pc__tensor_role
     return check_numbered(names, out, total);
 }
 
-/* Checks the vectors of all heads but the first, which is checked like any other. */
-static pc_status check_numbered_vectors(const pc__tensor_names *names,
-                                        const pc__matrix_source *source, size_t each)
-{
-    for (int32_t e = 1; e < pc__numbered_count(names->arch, source->row->role); e++) {
-        pc__tensor_place at = {source->layer, e, 0, 0};
-        const pc__tensor *tensor = pc__name_tensor(names, source->row, at);
-        char name[PC__MAX_NAME];
-        if (tensor && tensor->rank == 1 && tensor->shape[0] == each) {
-            PC__TRY_RETURN(check_type(names, tensor, 1));
-            continue;
-        }
-        pc__name_spell(names, source->row, at, name);
-        return pc__fail(tensor ? PC_ERR_FORMAT : PC_ERR_NOT_FOUND,
-                        "%s: no %s: tensor '%s' of %zu values is missing", names->path,
-                        pc__tensor_role_name(source->row->role), name, each);
-    }
-    return PC_OK;
-}
-
 /* Whether a tensor is a vector of `total` values; of experts [experts][total], of heads
  * [heads][total / heads]. */
 static int is_vector(const pc__tensor_names *names, pc__tensor_role role, const pc__tensor *tensor,
@@ -204,6 +191,30 @@ static int is_vector(const pc__tensor_names *names, pc__tensor_role role, const 
     return tensor->rank == 1 && blocks == 1 && tensor->shape[0] == total;
 }
 
+static pc_status check_vector(const pc__tensor_names *names, pc__tensor_role role,
+                              const pc__tensor *tensor, size_t blocks, size_t total)
+{
+    char found[96];
+    if (is_vector(names, role, tensor, blocks, total))
+        return check_type(names, tensor, 1);
+    shape_text(tensor, found, sizeof found);
+    return pc__fail(PC_ERR_FORMAT, "%s: tensor '%s': shape %s, expected [%zu]", names->path,
+                    tensor->name, found, total);
+}
+
+/* Checks the vectors of all heads but the first, which is checked like any other. */
+static pc_status check_numbered_vectors(const pc__tensor_names *names,
+                                        const pc__matrix_source *source, size_t each)
+{
+    pc__tensor_role role = source->row->role;
+    const pc__tensor *tensor;
+    for (int32_t e = 1; e < pc__numbered_count(names->arch, role); e++) {
+        PC__TRY_RETURN(find_numbered(names, source, e, &tensor));
+        PC__TRY_RETURN(check_vector(names, role, tensor, 1, each));
+    }
+    return PC_OK;
+}
+
 pc_status pc__tensor_names_vector(void *user, pc__tensor_role role, int32_t layer, int bias,
                                   size_t count, float *out)
 {
@@ -212,19 +223,13 @@ pc_status pc__tensor_names_vector(void *user, pc__tensor_role role, int32_t laye
     const pc__tensor_name_row *row = pc__name_find(names, role, layer, bias, &tensor);
     pc__matrix_source source = {.tensor = tensor, .rows = count, .cols = 1, .layer = layer};
     size_t total, blocks;
-    char found[96];
     if (!tensor)
         return 0;
     blocks = is_expert_matrix(role) && tensor->rank == 2 ? (size_t)names->arch->experts.count : 1;
     source.block_rows = count / blocks;
     locate_rows(names->arch, role, row->layout, &source, &total);
     source.block = total;
-    if (!is_vector(names, role, tensor, blocks, total)) {
-        shape_text(tensor, found, sizeof found);
-        return pc__fail(PC_ERR_FORMAT, "%s: tensor '%s': shape %s, expected [%zu]", names->path,
-                        tensor->name, found, total);
-    }
-    PC__TRY_RETURN(check_type(names, tensor, 1));
+    PC__TRY_RETURN(check_vector(names, role, tensor, blocks, total));
     if (row->layout == PC__LAYOUT_NUMBERED) {
         source.names = names;
         source.row = row;

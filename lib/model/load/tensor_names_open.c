@@ -19,13 +19,14 @@ static int has_role(const pc__arch *arch, pc__tensor_role role, int32_t layer)
     case PC__ROLE_EMBEDDING_NORM:
         return arch->embedding_norm;
     case PC__ROLE_FINAL_NORM:
-        return arch->final_norm;
-    case PC__ROLE_HEAD:
-        return !arch->tied;
+        return arch->final_norm && !arch->plain_norms;
+    case PC__ROLE_HEAD: /* a tied one may have a bias */
+        return !arch->tied || pc__head_has_bias(arch);
     case PC__ROLE_NORM1:
-        return !arch->no_input_norms;
+        return !arch->no_input_norms && !arch->plain_norms;
     case PC__ROLE_NORM2:
-        return arch->residual != PC__RESIDUAL_PARALLEL && !arch->no_input_norms;
+        return arch->residual != PC__RESIDUAL_PARALLEL && !arch->no_input_norms
+               && !arch->plain_norms;
     case PC__ROLE_OUTPUT_NORM1:
     case PC__ROLE_OUTPUT_NORM2:
         return arch->output_norms;

@@ -78,11 +78,6 @@ pc_status pc__bind_norm_of(const pc__binder *b, pc__tensor_role role, size_t dim
     return status;
 }
 
-pc_status pc__bind_norm(const pc__binder *b, pc__tensor_role role, pc__native_norm *norm)
-{
-    return pc__bind_norm_of(b, role, (size_t)b->native->arch.hidden, 1, norm);
-}
-
 /* Norms without gain have a gain of ones. */
 static pc_status bind_plain_norm(const pc__binder *b, size_t dim, pc__native_norm *norm)
 {
@@ -94,6 +89,13 @@ static pc_status bind_plain_norm(const pc__binder *b, size_t dim, pc__native_nor
         norm->gain = pc__backend_vector(b->native->backend, ones, dim);
     pc__free(b->mem, ones);
     return norm->gain ? PC_OK : PC_ERR_NOMEM;
+}
+
+pc_status pc__bind_norm(const pc__binder *b, pc__tensor_role role, pc__native_norm *norm)
+{
+    size_t hidden = (size_t)b->native->arch.hidden;
+    return b->native->arch.plain_norms ? bind_plain_norm(b, hidden, norm)
+                                       : pc__bind_norm_of(b, role, hidden, 1, norm);
 }
 
 static pc_status bind_head_norm(const pc__binder *b, pc__tensor_role role, int32_t heads,
@@ -108,7 +110,9 @@ static pc_status bind_head_norm(const pc__binder *b, pc__tensor_role role, int32
     case PC__QK_WHOLE:
         return pc__bind_norm_of(b, role, dim * count, 1, norm);
     case PC__QK_PLAIN:
-        return bind_plain_norm(b, dim, norm);
+        PC__TRY_RETURN(bind_plain_norm(b, dim, norm));
+        norm->eps = b->native->arch.qk_eps;
+        return PC_OK;
     case PC__QK_NONE:
         break;
     }
@@ -227,8 +231,9 @@ static pc_status bind_embedding_and_head(const pc__binder *b)
     size_t dim = (size_t)(arch->embedding_dim > 0 ? arch->embedding_dim : arch->hidden);
     pc__embedding *embedding = &native->embedding;
     if (arch->causal)
-        PC__TRY_RETURN(pc__bind_linear(b, arch->tied ? PC__ROLE_EMBEDDING : PC__ROLE_HEAD,
-                                       (size_t)arch->vocab, dim, &native->head));
+        PC__TRY_RETURN(pc__bind_linear(
+            b, arch->tied && !pc__head_has_bias(arch) ? PC__ROLE_EMBEDDING : PC__ROLE_HEAD,
+            (size_t)arch->vocab, dim, &native->head));
     if (arch->causal && arch->tied && ops->table_of) {
         *embedding = (pc__embedding){.rows = (size_t)arch->vocab, .dim = dim};
         PC__TRY_RETURN(ops->table_of(&embedding->table, native->backend, native->head));

@@ -111,6 +111,12 @@ typedef struct pc__quantised_task {
 typedef void pc__quantised_kernel(const pc__quantised_task *task);
 typedef pc__quantised_kernel *pc__quantised_fn;
 
+/* Writes `rows` <= PC__PANEL rows of `in` inputs, in memory of exactly that size, into such a panel
+ * (64-byte aligned); the features behind them are zero. All variants give the same bits. */
+typedef void pc__quantised_pack_kernel(const pc__block_format *format, size_t in,
+                                       const pc__block_rows *from, size_t rows, uint8_t *panel);
+typedef pc__quantised_pack_kernel *pc__quantised_pack_fn;
+
 /* Quantises one row into row 0 of `to`. scale: the largest magnitude of the row /
  * PC__QUANTISE_RANGE. Of each of the `groups` groups of `group` values (a multiple of 16): the
  * smallest shift with which no code exceeds PC__QUANTISE_MOST_16 (low NULL: PC__QUANTISE_MOST_8),
@@ -168,6 +174,7 @@ typedef struct pc__kernels {
     pc__panel_fn panel_f32, panel_bf16;
     pc__panel_fn panel_f32_f16, panel_f32_bf16; /* the bits of panel_f32; NULL in plain C */
     pc__quantised_fn panel_quantised;
+    pc__quantised_pack_fn quantised_pack;
     pc__quantise_fn quantise;
     pc__gate_kernel *silu_gate; /* x = x / (1 + exp(-x)) * up */
     /* x = x / 2 * (1 + erf(x / sqrt 2)), with an error of at most 4e-7 |x| */

@@ -250,7 +250,7 @@ static void read_back(pc__block_format format, pc_test_rng *rng)
     static float got[MOST_IN];
     uint8_t *panel = aligned_alloc(64, pc__quantised_panel_bytes(&format, MOST_IN));
     make_matrix(&m, format, MOST_IN, PC__PANEL - 1, rng);
-    pc__quantised_pack(&format, m.in, &m.rows, m.out, panel);
+    pc__kernels_get()->quantised_pack(&format, m.in, &m.rows, m.out, panel);
     for (size_t n = 0; n < m.out; n++) {
         pc__quantised_unpack(&format, m.in, panel, n, 0, got);
         for (size_t k = 0; k < m.in; k++)

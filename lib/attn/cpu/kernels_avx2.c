@@ -38,6 +38,7 @@ const pc__kernels pc__kernels_avx2 = {
     .panel_f32_bf16 = pc__panel_f32_bf16_avx2,
     .panel_bf16 = pc__panel_bf16_avx2,
     .panel_quantised = pc__panel_quantised_avx2,
+    .quantised_pack = pc__quantised_pack_avx2,
     .quantise = pc__quantise_c,
     .silu_gate = pc__silu_gate_avx2,
     .gelu = pc__gelu_avx2,

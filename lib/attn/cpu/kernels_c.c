@@ -78,6 +78,7 @@ const pc__kernels pc__kernels_c = {
     .panel_f32 = panel_f32,
     .panel_bf16 = pc__panel_bf16_c,
     .panel_quantised = pc__panel_quantised_c,
+    .quantised_pack = pc__quantised_pack_c,
     .quantise = pc__quantise_c,
     .silu_gate = silu_gate,
     .gelu = gelu,

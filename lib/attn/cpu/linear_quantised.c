@@ -28,7 +28,7 @@ static void pack_quantised_panel(void *arg, size_t first, size_t count, void *sc
     const pc__block_format *format = &p->to->format;
     pc__block_rows rows = pc__block_rows_in(scratch, format, p->linear->in, count);
     p->source->quantised_rows(p->source->user, first, count, &rows);
-    pc__quantised_pack(format, p->linear->in, &rows, count, panel);
+    pc__kernels_get()->quantised_pack(format, p->linear->in, &rows, count, panel);
 }
 
 static uint64_t form_of(const pc__block_format *f)

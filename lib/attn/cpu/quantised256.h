@@ -3,12 +3,9 @@
 #ifndef PC_ATTN_CPU_QUANTISED256_H
 #define PC_ATTN_CPU_QUANTISED256_H
 
-#include <immintrin.h>
-
+#include "attn/cpu/bytes256.h"
 #include "attn/cpu/quantised_panel.h"
 #include "base/unroll.h"
-
-#define INLINE static inline __attribute__((always_inline))
 
 /* 32 inputs of a panel. */
 typedef struct unit256 {
@@ -16,24 +13,6 @@ typedef struct unit256 {
     float scale[2][PC__PANEL], minimum[2][PC__PANEL]; /* of its groups */
     const uint8_t *values; /* [PC__STEPS][PC__LINE]: `bytes`, or the panel's own */
 } unit256;
-
-typedef uint16_t words256 __attribute__((vector_size(32)));
-
-/* Shifts bits within bytes, for masks that leave out what comes from other bytes; left if n > 0. */
-INLINE __m256i shifted256(__m256i x, const int n)
-{
-    return n >= 0 ? (__m256i)((words256)x << n) : (__m256i)((words256)x >> -n);
-}
-
-INLINE __m256i load256(const uint8_t *from)
-{
-    return _mm256_load_si256((const __m256i *)(const void *)from);
-}
-
-INLINE void store256(uint8_t *to, __m256i x)
-{
-    _mm256_store_si256((__m256i *)(void *)to, x);
-}
 
 /* Steps of a unit from lines of 2 bits (`low`) or 4, and the bits above them: 0, 1 or 2. j: which
  * quarter of the lines. */

@@ -1,4 +1,4 @@
-/* Writes panels of quantised weights, and reads single features back. */
+/* Writes panels of quantised weights in plain C, and reads single features back. */
 #include "attn/cpu/quantised_panel.h"
 
 #include <string.h>
@@ -130,8 +130,8 @@ static void pack_unit(const pc__block_format *format, const uint8_t *q, size_t n
         put_bits(steps, 1, low, n, unit + low * PC__LINE);
 }
 
-void pc__quantised_pack(const pc__block_format *format, size_t in, const pc__block_rows *from,
-                        size_t rows, uint8_t *panel)
+void pc__quantised_pack_c(const pc__block_format *format, size_t in, const pc__block_rows *from,
+                          size_t rows, uint8_t *panel)
 {
     size_t blocks = in / format->block, units = format->block / PC__UNIT;
     if (rows < PC__PANEL)

@@ -61,9 +61,7 @@ float pc__panel_scale(const pc__block_format *format, const uint8_t *block, size
 float pc__panel_minimum(const pc__block_format *format, const uint8_t *block, size_t group,
                         size_t n);
 
-/* Writes `rows` <= PC__PANEL rows into a panel; the features behind them are zero. */
-void pc__quantised_pack(const pc__block_format *format, size_t in, const pc__block_rows *from,
-                        size_t rows, uint8_t *panel);
+pc__quantised_pack_kernel pc__quantised_pack_c, pc__quantised_pack_avx2;
 /* The weights of one feature, [in], to `out`, or added. */
 void pc__quantised_unpack(const pc__block_format *format, size_t in, const uint8_t *panel, size_t n,
                           int add, float *out);

@@ -1,28 +1,56 @@
 /* Unpacks blocks into integers, scales and minimums. The layouts of the blocks: dequant.c. */
 #include "model/load/quantised_rows.h"
 
+#include "base/unroll.h"
 #include "model/load/dequant.h"
 
 typedef void (*unpack_blocks_fn)(const uint8_t *in, size_t blocks, const pc__block_rows *to);
+
+/* Sixteen bytes at a time, in a vector that any CPU of its kind has: bits are shifted within words
+ * of 64 bits, and masks leave out what comes from other bytes. */
+typedef uint64_t bytes16 __attribute__((vector_size(16)));
+
+static inline bytes16 all16(uint8_t byte)
+{
+    uint64_t word = byte * UINT64_C(0x0101010101010101);
+    return (bytes16){word, word};
+}
+
+static inline bytes16 load16(const uint8_t *from)
+{
+    bytes16 x;
+    memcpy(&x, from, sizeof x);
+    return x;
+}
+
+static inline void store16(uint8_t *to, bytes16 x)
+{
+    memcpy(to, &x, sizeof x);
+}
+
+/* The bits of `mask` of the bytes from `shift` on. */
+static inline bytes16 bits16(const uint8_t *from, int shift, uint8_t mask)
+{
+    return load16(from) >> shift & all16(mask);
+}
 
 /* ---- Blocks of 32 values. */
 
 static void q8_0(const uint8_t *in, size_t blocks, const pc__block_rows *to)
 {
-    for (size_t b = 0; b < blocks; b++, in += 34) {
+    uint8_t *q = to->q;
+    for (size_t b = 0; b < blocks; b++, in += 34, q += 32) {
         to->d[b] = pc__load_u16(in);
-        for (size_t j = 0; j < 32; j++)
-            to->q[b * 32 + j] = (uint8_t)(in[2 + j] ^ 0x80); /* + 128 */
+        store16(q, load16(in + 2) ^ all16(0x80)); /* + 128 */
+        store16(q + 16, load16(in + 18) ^ all16(0x80));
     }
 }
 
 /* 16 bytes: values j and j + 16 in the halves of byte j. */
-static void nibbles(const uint8_t *in, uint8_t *q)
+static inline void nibbles(const uint8_t *in, uint8_t *q)
 {
-    for (size_t j = 0; j < 16; j++) {
-        q[j] = in[j] & 15;
-        q[j + 16] = in[j] >> 4;
-    }
+    store16(q, bits16(in, 0, 15));
+    store16(q + 16, bits16(in, 4, 15));
 }
 
 /* Also IQ4_NL. */
@@ -49,19 +77,23 @@ static void q4_1(const uint8_t *in, size_t blocks, const pc__block_rows *to)
     }
 }
 
-/* Adds the fifth bits, one a value. */
-static void fifth_bits(const uint8_t *in, uint8_t *q)
+/* nibbles() and the fifth bits, one a value. A byte of them stands in all bytes of a word, of which
+ * byte k keeps bit k; adding 127 puts whichever bit that is at the top. */
+static inline void nibbles_and_fifths(const uint8_t *in, const uint8_t *fifths, uint8_t *q)
 {
-    for (size_t j = 0; j < 32; j++)
-        q[j] = (uint8_t)(q[j] | (in[j / 8] >> (j % 8) & 1) << 4);
+    for (size_t j = 0; j < 2; j++) {
+        bytes16 own = {all16(fifths[2 * j])[0], all16(fifths[2 * j + 1])[0]};
+        own &= (bytes16){UINT64_C(0x8040201008040201), UINT64_C(0x8040201008040201)};
+        own = ((own + all16(0x7f)) & all16(0x80)) >> 3;
+        store16(q + 16 * j, bits16(in, (int)j * 4, 15) | own);
+    }
 }
 
 static void q5_0(const uint8_t *in, size_t blocks, const pc__block_rows *to)
 {
     for (size_t b = 0; b < blocks; b++, in += 22) {
         to->d[b] = pc__load_u16(in);
-        nibbles(in + 6, to->q + b * 32);
-        fifth_bits(in + 2, to->q + b * 32);
+        nibbles_and_fifths(in + 6, in + 2, to->q + b * 32);
     }
 }
 
@@ -70,8 +102,7 @@ static void q5_1(const uint8_t *in, size_t blocks, const pc__block_rows *to)
     for (size_t b = 0; b < blocks; b++, in += 24) {
         to->d[b] = pc__load_u16(in);
         to->dmin[b] = negated_half(in + 2);
-        nibbles(in + 8, to->q + b * 32);
-        fifth_bits(in + 4, to->q + b * 32);
+        nibbles_and_fifths(in + 8, in + 4, to->q + b * 32);
     }
 }
 
@@ -85,19 +116,28 @@ static void mxfp4(const uint8_t *in, size_t blocks, const pc__block_rows *to)
 
 /* ---- Blocks of 256 values. */
 
+enum { PREFETCH = 4096, LINE = 64 };
+
+/* Asks for a block that comes later. Hardware prefetchers stop at the end of a page, and the page
+ * cache has small ones. */
+static inline void prefetch_later(const uint8_t *block, size_t bytes)
+{
+    for (size_t i = 0; i < bytes; i += LINE)
+        __builtin_prefetch(block + PREFETCH + i);
+}
+
 static void q2_k(const uint8_t *in, size_t blocks, const pc__block_rows *to)
 {
     uint8_t *q = to->q;
     for (size_t b = 0; b < blocks; b++, in += 84) {
+        prefetch_later(in, 84);
         to->d[b] = pc__load_u16(in + 80);
         to->dmin[b] = pc__load_u16(in + 82);
-        for (size_t run = 0; run < 16; run++, q += 16) {
-            const uint8_t *from = in + 16 + run / 8 * 32 + run % 2 * 16;
-            to->scale[b * 16 + run] = (int8_t)(in[run] & 15);
-            to->minimum[b * 16 + run] = (int8_t)(in[run] >> 4);
-            for (size_t l = 0; l < 16; l++)
-                q[l] = from[l] >> (run % 8 / 2 * 2) & 3;
-        }
+        store16((uint8_t *)to->scale + b * 16, bits16(in, 0, 15));
+        store16((uint8_t *)to->minimum + b * 16, bits16(in, 4, 15));
+        PC__UNROLL(16)
+        for (int run = 0; run < 16; run++, q += 16)
+            store16(q, bits16(in + 16 + run / 8 * 32 + run % 2 * 16, run % 8 / 2 * 2, 3));
     }
 }
 
@@ -105,37 +145,47 @@ static void q3_k(const uint8_t *in, size_t blocks, const pc__block_rows *to)
 {
     uint8_t *q = to->q;
     for (size_t b = 0; b < blocks; b++, in += 110) {
+        prefetch_later(in, 110);
         to->d[b] = pc__load_u16(in + 108);
-        for (size_t run = 0; run < 16; run++, q += 16) {
+        for (int run = 0; run < 16; run++)
+            to->scale[b * 16 + (size_t)run] = (int8_t)pc__k3_scale(in + 96, run);
+        PC__UNROLL(16)
+        for (int run = 0; run < 16; run++, q += 16) {
             const uint8_t *low = in + 32 + run / 8 * 32 + run % 2 * 16, *high = in + run % 2 * 16;
-            to->scale[b * 16 + run] = (int8_t)pc__k3_scale(in + 96, (int)run);
-            for (size_t l = 0; l < 16; l++)
-                q[l] = (uint8_t)((low[l] >> (run % 8 / 2 * 2) & 3)
-                                 | (high[l] >> (run / 2) & 1) << 2);
+            store16(q, bits16(low, run % 8 / 2 * 2, 3) | bits16(high, run / 2, 1) << 2);
         }
     }
 }
 
-static void k4_scales(const uint8_t *in, const pc__block_rows *to, size_t b)
+static inline uint32_t load_four(const uint8_t *from)
 {
+    uint32_t four;
+    memcpy(&four, from, sizeof four);
+    return four;
+}
+
+/* pc__k4_scale(), four sub-blocks at a time. */
+static inline void k4_scales(const uint8_t *in, const pc__block_rows *to, size_t b)
+{
+    const uint32_t low = load_four(in + 4), middle = load_four(in + 8), high = load_four(in + 12);
+    const uint32_t two = 0x03030303, four = 0x0f0f0f0f, six = 0x3f3f3f3f;
+    const uint32_t scale[2] = {low & six, (high & four) | (low >> 6 & two) << 4},
+                   minimum[2] = {middle & six, (high >> 4 & four) | (middle >> 6 & two) << 4};
     to->d[b] = pc__load_u16(in);
     to->dmin[b] = pc__load_u16(in + 2);
-    for (size_t j = 0; j < 8; j++) {
-        int scale, minimum;
-        pc__k4_scale(in + 4, (int)j, &scale, &minimum);
-        to->scale[b * 8 + j] = (int8_t)scale;
-        to->minimum[b * 8 + j] = (int8_t)minimum;
-    }
+    memcpy(to->scale + b * 8, scale, sizeof scale);
+    memcpy(to->minimum + b * 8, minimum, sizeof minimum);
 }
 
 static void q4_k(const uint8_t *in, size_t blocks, const pc__block_rows *to)
 {
     uint8_t *q = to->q;
     for (size_t b = 0; b < blocks; b++, in += 144) {
+        prefetch_later(in, 144);
         k4_scales(in, to, b);
-        for (size_t j = 0; j < 8; j++, q += 32)
-            for (size_t l = 0; l < 32; l++)
-                q[l] = in[16 + j / 2 * 32 + l] >> (j % 2 * 4) & 15;
+        PC__UNROLL(16)
+        for (int half = 0; half < 16; half++, q += 16)
+            store16(q, bits16(in + 16 + half / 4 * 32 + half % 2 * 16, half % 4 / 2 * 4, 15));
     }
 }
 
@@ -143,11 +193,14 @@ static void q5_k(const uint8_t *in, size_t blocks, const pc__block_rows *to)
 {
     uint8_t *q = to->q;
     for (size_t b = 0; b < blocks; b++, in += 176) {
+        prefetch_later(in, 176);
         k4_scales(in, to, b);
-        for (size_t j = 0; j < 8; j++, q += 32)
-            for (size_t l = 0; l < 32; l++)
-                q[l] = (uint8_t)((in[48 + j / 2 * 32 + l] >> (j % 2 * 4) & 15)
-                                 | (in[16 + l] >> j & 1) << 4);
+        PC__UNROLL(16)
+        for (int half = 0; half < 16; half++, q += 16) {
+            const uint8_t *low = in + 48 + half / 4 * 32 + half % 2 * 16,
+                          *high = in + 16 + half % 2 * 16;
+            store16(q, bits16(low, half % 4 / 2 * 4, 15) | bits16(high, half / 2, 1) << 4);
+        }
     }
 }
 
@@ -155,14 +208,15 @@ static void q6_k(const uint8_t *in, size_t blocks, const pc__block_rows *to)
 {
     uint8_t *q = to->q;
     for (size_t b = 0; b < blocks; b++, in += 210) {
+        prefetch_later(in, 210);
         to->d[b] = pc__load_u16(in + 208);
-        for (size_t run = 0; run < 16; run++, q += 16) {
-            size_t half = run / 8, k = run % 8 / 2, column = run % 2 * 16;
+        memcpy(to->scale + b * 16, in + 192, 16);
+        PC__UNROLL(16)
+        for (int run = 0; run < 16; run++, q += 16) {
+            int half = run / 8, k = run % 8 / 2, column = run % 2 * 16;
             const uint8_t *low = in + half * 64 + k % 2 * 32 + column,
                           *high = in + 128 + half * 32 + column;
-            to->scale[b * 16 + run] = (int8_t)in[192 + run];
-            for (size_t l = 0; l < 16; l++)
-                q[l] = (uint8_t)((low[l] >> (k / 2 * 4) & 15) | (high[l] >> (k * 2) & 3) << 4);
+            store16(q, bits16(low, k / 2 * 4, 15) | bits16(high, k * 2, 3) << 4);
         }
     }
 }
@@ -170,6 +224,7 @@ static void q6_k(const uint8_t *in, size_t blocks, const pc__block_rows *to)
 static void iq4_xs(const uint8_t *in, size_t blocks, const pc__block_rows *to)
 {
     for (size_t b = 0; b < blocks; b++, in += 136) {
+        prefetch_later(in, 136);
         to->d[b] = pc__load_u16(in);
         for (size_t j = 0; j < 8; j++) {
             to->scale[b * 8 + j] = (int8_t)pc__iq4_scale(in, (int)j);

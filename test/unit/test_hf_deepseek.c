@@ -35,6 +35,11 @@ static void sizes(void)
               == (UINT64_C(1) << PC__ROLE_Q_A | UINT64_C(1) << PC__ROLE_KV_A
                   | UINT64_C(1) << PC__ROLE_O));
     }
+    if (parsed(&a, LATENT("deepseek_v3") EXPERTS ",\"n_group\":1,\"rope_scaling\":{\"rope_type\":"
+                                                 "\"linear\",\"factor\":4,\"mscale_all_dim\":1}")) {
+        double m = 0.1 * log(4.0) + 1.0;
+        CHECK(fabs((double)a.attention_scale - m * m / sqrt(24.0)) < 1e-6);
+    }
     if (parsed(&a, LATENT("deepseek_v2") ",\"rope_interleave\":null"))
         CHECK(!a.rope.interleaved); /* null is false */
     if (parsed(&a, LATENT("deepseek_v2") ",\"rope_interleave\":false"))

@@ -58,12 +58,13 @@ pc_status pc__read_deepseek(const pc__config *config, pc__arch *arch)
 
 /* ------------------------------------------------------------------ latent attention */
 
-/* Scores are multiplied with the square of YaRN's factor for all dimensions. */
+/* Scores are multiplied with the square of YaRN's factor for all dimensions, whatever the scaling.
+ */
 static float scale_of(const pc__arch *arch)
 {
     const pc__rope_config *rope = &arch->rope;
     double factor = 1.0;
-    if (rope->scaling == PC__ROPE_YARN && rope->mscale_all_dim != 0 && rope->factor > 1.0)
+    if (rope->scaling != PC__ROPE_PLAIN && rope->mscale_all_dim != 0 && rope->factor > 1.0)
         factor = 0.1 * rope->mscale_all_dim * log(rope->factor) + 1.0;
     return (float)(factor * factor / sqrt((double)arch->head_dim));
 }

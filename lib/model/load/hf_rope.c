@@ -94,7 +94,6 @@ static pc_status read_yarn(const pc__config *scaling, pc__rope_config *rope)
     PC__TRY_RETURN(pc__config_number(scaling, "beta_slow", &rope->beta_slow));
     PC__TRY_RETURN(pc__config_number(scaling, "attention_factor", &rope->attention_factor));
     PC__TRY_RETURN(pc__config_number(scaling, "mscale", &rope->mscale));
-    PC__TRY_RETURN(pc__config_number(scaling, "mscale_all_dim", &rope->mscale_all_dim));
     rope->beta_fast = rope->beta_fast == 0 ? 32 : rope->beta_fast;
     rope->beta_slow = rope->beta_slow == 0 ? 1 : rope->beta_slow;
     if (rope->beta_fast < 0 || rope->beta_slow < 0 || rope->attention_factor < 0)
@@ -138,6 +137,7 @@ static pc_status read_scaling(const pc__config *scaling, const pc__config *confi
     if (rope->scaling != PC__ROPE_DYNAMIC)
         PC__TRY_RETURN(read_original(scaling, config, rope));
     PC__TRY_RETURN(read_factor(scaling, rope));
+    PC__TRY_RETURN(pc__config_number(scaling, "mscale_all_dim", &rope->mscale_all_dim));
     if (rope->scaling == PC__ROPE_YARN)
         return read_yarn(scaling, rope);
     if (rope->scaling == PC__ROPE_LLAMA3)

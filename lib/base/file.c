@@ -12,13 +12,18 @@
 
 pc_status pc__file_open(const char *path, int *fd, size_t *size)
 {
-    struct stat st;
     *fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK); /* opening a pipe must not block */
-    if (*fd < 0)
+    return pc__file_take(*fd, path, size);
+}
+
+pc_status pc__file_take(int fd, const char *path, size_t *size)
+{
+    struct stat st;
+    if (fd < 0)
         return pc__fail(errno == ENOENT ? PC_ERR_NOT_FOUND : PC_ERR_IO, "%s: %s", path,
                         strerror(errno));
-    if (fstat(*fd, &st) || !S_ISREG(st.st_mode)) {
-        close(*fd);
+    if (fstat(fd, &st) || !S_ISREG(st.st_mode)) {
+        close(fd);
         return pc__fail(PC_ERR_IO, "%s: not a regular file", path);
     }
     *size = (size_t)st.st_size;
@@ -65,21 +70,28 @@ pc_status pc__file_read(const pc_allocator *mem, const char *path, size_t limit,
                         size_t *size)
 {
     int fd;
+    *data = NULL;
+    PC__TRY_RETURN(pc__file_open(path, &fd, size));
+    return pc__file_read_open(mem, fd, path, limit, data, *size);
+}
+
+pc_status pc__file_read_open(const pc_allocator *mem, int fd, const char *path, size_t limit,
+                             char **data, size_t size)
+{
     int64_t got = 0;
     pc_status status = PC_OK;
     *data = NULL;
-    PC__TRY_RETURN(pc__file_open(path, &fd, size));
-    if (*size > limit)
-        status = pc__fail(PC_ERR_LIMIT, "%s: %zu bytes are more than the limit of %zu", path, *size,
+    if (size > limit)
+        status = pc__fail(PC_ERR_LIMIT, "%s: %zu bytes are more than the limit of %zu", path, size,
                           limit);
-    else if (!(*data = pc__alloc(mem, *size + 1)))
+    else if (!(*data = pc__alloc(mem, size + 1)))
         status = PC_ERR_NOMEM;
-    else if ((got = pc__read_at(fd, *data, *size, 0)) != (int64_t)*size)
+    else if ((got = pc__read_at(fd, *data, size, 0)) != (int64_t)size)
         status = pc__fail(PC_ERR_IO, "%s: %s", path,
                           got < 0 ? strerror(errno) : "became shorter while being read");
     close(fd);
     if (status == PC_OK) {
-        (*data)[*size] = 0;
+        (*data)[size] = 0;
         return PC_OK;
     }
     pc__free(mem, *data);

@@ -13,6 +13,9 @@ typedef struct pc__file {
 /* Opens a regular file for reading; the caller closes *fd. PC_ERR_NOT_FOUND, or PC_ERR_IO with the
  * path and the system's reason. */
 pc_status pc__file_open(const char *path, int *fd, size_t *size);
+/* The same for the result of a call that has opened `path`: a descriptor, or -1 and errno. Closes
+ * the descriptor if it is refused. */
+pc_status pc__file_take(int fd, const char *path, size_t *size);
 
 /* Maps a regular file. PC_ERR_IO names the path and the system's reason; an empty file has size 0.
  */
@@ -27,6 +30,9 @@ void pc__file_release(const pc__file *file, size_t at, size_t size);
 /* Reads a regular file of at most `limit` bytes into a NUL-terminated block of `mem`. */
 pc_status pc__file_read(const pc_allocator *mem, const char *path, size_t limit, char **data,
                         size_t *size);
+/* The same for a file that is open, of `size` bytes. Closes it. */
+pc_status pc__file_read_open(const pc_allocator *mem, int fd, const char *path, size_t limit,
+                             char **data, size_t size);
 
 /* Bytes [at, at + size) of an open file. Read: their number, less than `size` only at the end of
  * the file, or -1 with errno. Write: 0, or errno if not all could be written. */

@@ -1,10 +1,10 @@
 /* Reads and checks the file that a src= attribute names. */
 #include "pml/source_file.h"
 
-#include <limits.h>
-#include <stdlib.h>
+#include <errno.h>
 #include <string.h>
 
+#include "base/beneath.h"
 #include "base/file.h"
 
 enum { LIMIT = 64 << 20 };
@@ -34,16 +34,6 @@ static void drop_mark(char *text, size_t *size)
     memmove(text, text + mark, *size + 1);
 }
 
-/* The file lies in the folder or below, with all links followed. */
-static int lies_inside(const char *folder, const char *path)
-{
-    char root[PATH_MAX], file[PATH_MAX];
-    if (!realpath(folder, root) || !realpath(path, file))
-        return 1; /* opening it will fail with the clearer error */
-    size_t n = strlen(root);
-    return !strcmp(root, "/") || (!strncmp(root, file, n) && (file[n] == '/' || !file[n]));
-}
-
 static pc_status check_source_text(const pc__xml *element, const char *src, const char *text,
                                    size_t size)
 {
@@ -57,10 +47,35 @@ static pc_status check_source_text(const pc__xml *element, const char *src, cons
     return PC_OK;
 }
 
+/* The open file is checked and read, so that nothing can take its place in between. */
+static pc_status read_beneath(const pc__pml_env *env, const char *src, const char *path,
+                              char **text, size_t *size)
+{
+    int fd = pc__open_beneath(env->base_folder, src);
+    if (fd < 0 && errno == EXDEV)
+        return pc__fail(PC_ERR_PML,
+                        "'%.100s' lies outside the schema's folder (PC_PML_SRC_ANYWHERE allows "
+                        "that)",
+                        src);
+    PC__TRY_RETURN(pc__file_take(fd, path, size));
+    return pc__file_read_open(env->mem, fd, path, LIMIT, text, *size);
+}
+
+static pc_status read_source(const pc__pml_env *env, const char *src, char **text, size_t *size)
+{
+    char *path = pc__path_join(env->mem, env->base_folder, src);
+    pc_status status;
+    if (!path)
+        return PC_ERR_NOMEM;
+    status = env->flags & PC_PML_SRC_ANYWHERE ? pc__file_read(env->mem, path, LIMIT, text, size)
+                                              : read_beneath(env, src, path, text, size);
+    pc__free(env->mem, path);
+    return status;
+}
+
 pc_status pc__source_file_read(const pc__pml_env *env, const pc__xml *element, const char *src,
                                char **text, size_t *size)
 {
-    char *path;
     pc_status status;
     *text = NULL;
     if (!*src)
@@ -68,22 +83,15 @@ pc_status pc__source_file_read(const pc__pml_env *env, const pc__xml *element, c
     if (!env->base_folder)
         return pc__xml_fault(element,
                              "src='%.100s': text from memory has no folder; set base_folder", src);
-    if (!(path = pc__path_join(env->mem, env->base_folder, src)))
-        return PC_ERR_NOMEM;
-    if (!(env->flags & PC_PML_SRC_ANYWHERE) && !lies_inside(env->base_folder, path))
-        status = pc__xml_fault(
-            element,
-            "src='%.100s' lies outside the schema's folder (PC_PML_SRC_ANYWHERE allows that)", src);
-    else if ((status = pc__file_read(env->mem, path, LIMIT, text, size)) < 0)
-        status = status == PC_ERR_NOMEM ? status
-                                        : pc__fail_in(PC_ERR_PML, "%s:%zu:%zu: src", env->where,
-                                                      element->line, element->column);
-    else if ((status = check_source_text(element, src, *text, *size)) >= 0)
+    if ((status = read_source(env, src, text, size)) < 0)
+        return status == PC_ERR_NOMEM ? status
+                                      : pc__fail_in(PC_ERR_PML, "%s:%zu:%zu: src", env->where,
+                                                    element->line, element->column);
+    if ((status = check_source_text(element, src, *text, *size)) >= 0) {
         drop_mark(*text, size);
-    if (status < 0) {
-        pc__free(env->mem, *text);
-        *text = NULL;
+        return PC_OK;
     }
-    pc__free(env->mem, path);
+    pc__free(env->mem, *text);
+    *text = NULL;
     return status;
 }

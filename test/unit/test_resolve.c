@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 
 #include "pml/resolve.h"
 #include "testing.h"
@@ -426,7 +427,23 @@ static void src_faults(void)
     src_fault("mark", "\xef\xbb\xbf", 3, "src='mark': the file is empty");
     src_fault("wide", "h\0i\0", 4, "src='wide': this is UTF-16 or UTF-32, not UTF-8");
     src_fault("zero", "abc\0d", 5, "src='zero': byte 3 is not UTF-8");
+    src_fault("/etc/passwd", NULL, 0, "lies outside the schema's folder");
     src_fault("latin", "caf\xe9 au", 7, "src='latin': byte 3 is not UTF-8");
+}
+
+/* What lies outside is refused whatever is wrong with the folder, and a pipe does not block. */
+static void src_outside(void)
+{
+    static const char schema[] = "<schema name='s'><module name='m' src='/etc/passwd'/></schema>";
+    pc__pml_env env = env_of(&pc__libc_allocator);
+    pc__schema_tree *tree = NULL;
+    char pipe[512];
+    env.base_folder = "/nonexistent/folder";
+    CHECK_STATUS(pc__schema_tree_parse(&tree, &env, schema, sizeof schema - 1), PC_ERR_PML);
+    CHECK_ERROR_HAS("src: '/etc/passwd' lies outside the schema's folder");
+    snprintf(pipe, sizeof pipe, "%s/pipe", pc_test_folder());
+    CHECK(!mkfifo(pipe, 0600));
+    src_fault("pipe", NULL, 0, "pipe: not a regular file");
 }
 
 static void failing_allocations(void)
@@ -455,6 +472,7 @@ int main(void)
     blanks();
     wide_text();
     src_faults();
+    src_outside();
     failing_allocations();
     return pc_test_end();
 }

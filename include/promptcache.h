@@ -70,6 +70,8 @@
  *   the object lives.
  * - A call that fills an array always sets the count of what there is. It returns PC_ERR_LIMIT if
  *   the capacity is too small. With NULL and capacity 0 it only counts, and returns PC_OK.
+ * - A call that computes logits or embeddings returns PC_ERR_INTERNAL if no number of a row is
+ *   finite. The text names model, sequence and position.
  * - Threads: "Handle:" tells the rule of an object. Any threads may use *immutable* and *internally
  *   locked* objects at once; other objects belong to one thread at a time. Free an object when no
  *   call uses it any more (doc/threading.md).

@@ -50,6 +50,11 @@ pc_status pc__model_can_compute(const pc_model *model);
 /* PC_ERR_UNSUPPORTED: an encoder, in which every token sees the whole input. */
 pc_status pc__model_has_order(const pc_model *model);
 pc_status pc__model_can_go_on(const pc_model *model); /* both */
+/* PC_ERR_INTERNAL: no number of `row` is finite. Every result of a pass goes through this before
+ * the caller gets it. It ends at the first finite number, so it costs nothing. For the error text:
+ * `what` the row is, the kind of work and its number, the position of its token. */
+pc_status pc__model_check_row(const pc_model *model, const float *row, size_t count,
+                              const char *what, const char *of, size_t number, int64_t position);
 
 /* Tokens of a text, in memory of the context's allocator (never NULL on success). */
 pc_status pc__model_tokens(const pc_model *model, const char *text, size_t size, uint64_t flags,

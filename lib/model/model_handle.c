@@ -2,6 +2,7 @@
  * (pc_model_from_ops). */
 #include "model/model.h"
 
+#include <math.h>
 #include <string.h>
 
 #include "base/options.h"
@@ -91,6 +92,20 @@ pc_status pc__model_can_go_on(const pc_model *model)
 {
     PC__TRY_RETURN(pc__model_has_order(model));
     return pc__model_can_compute(model);
+}
+
+pc_status pc__model_check_row(const pc_model *model, const float *row, size_t count,
+                              const char *what, const char *of, size_t number, int64_t position)
+{
+    const uint8_t *id = model->info.fingerprint;
+    for (size_t i = 0; i < count; i++)
+        if (isfinite(row[i]))
+            return PC_OK;
+    return pc__fail(PC_ERR_INTERNAL,
+                    "%s %02x%02x%02x%02x: %s %zu, position %lld: no number of its %s is finite; "
+                    "weights or states are too large to compute with",
+                    *model->info.architecture ? model->info.architecture : "model", id[0], id[1],
+                    id[2], id[3], of, number, (long long)position, what);
 }
 
 pc_status pc_model_get_info(const pc_model *model, pc_model_info *info)

@@ -279,6 +279,17 @@ static pc_status compute_pass(evaluation *e)
     return pc__forward(e->model, &pass);
 }
 
+static pc_status check_logits(const evaluation *e)
+{
+    const float *row = e->args->logits;
+    size_t vocab = (size_t)e->model->info.vocab;
+    for (size_t l = 0; row && l < e->args->lane_count; l++)
+        for (size_t i = 0; i < e->args->lanes[l].count; i++, row += vocab)
+            PC__TRY_RETURN(pc__model_check_row(e->model, row, vocab, "logits", "lane", l,
+                                               e->args->lanes[l].positions[i]));
+    return PC_OK;
+}
+
 /* Known if the spans of the lane have seen each other. */
 static pc_status note_visibility(const evaluation *e, size_t l)
 {
@@ -336,6 +347,7 @@ pc_status pc_eval(const pc_model *model, const pc_eval_args *args)
     PC__TRY(check_args(model, &a), done);
     PC__TRY(reserve_eval(&e), done);
     PC__TRY(compute_pass(&e), done);
+    PC__TRY(check_logits(&e), done);
     status = make_segments(&e);
 done:
     end_eval(&e, status);

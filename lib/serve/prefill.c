@@ -156,6 +156,8 @@ static pc_status use_outputs(prefill_work *w, size_t i)
     status = pc__memo_output(w->options.memo, w->found[i].id,
                              pc__model_pool(w->model, w->options.pool), prompt->embedding,
                              prompt->logits);
+    if (status == PC_OK && pc__prefill_input_check(w->model, prompt, i) < 0)
+        status = PC_MISS; /* computing says what is wrong */
     if (status == PC_OK && prompt->embedding && (w->options.flags & PC_PREFILL_NORMALIZE)
         && !pc__model_normalizes(w->model))
         pc__normalize(prompt->embedding, w->hidden);

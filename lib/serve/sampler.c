@@ -242,7 +242,7 @@ pc_status pc__sampler_draw(pc__sampler *s, float *logits, int32_t *token)
     apply_penalty(s, logits);
     best = highest_logit(s, logits);
     if (best < 0 || isinf(logits[best]))
-        return pc__fail(PC_ERR_INTERNAL, "sampling: no logit is finite");
+        return pc__fail(PC_ERR_INTERNAL, "sampling: the highest logit is not finite");
     *token = is_greedy(s) ? best : draw_token(s, collect_candidates(s, logits), logits[best]);
     pc__sampler_note(s, *token);
     return PC_OK;

@@ -35,7 +35,7 @@ void pc__sampler_end(pc__sampler *sampler);                 /* zeroed: does noth
 void pc__sampler_note(pc__sampler *sampler, int32_t token); /* it is penalised from now on */
 void pc__sampler_forget(pc__sampler *sampler);              /* no token is penalised */
 
-/* Changes logits [vocab or more]. PC_ERR_INTERNAL: no logit is finite. */
+/* Changes logits [vocab or more]. PC_ERR_INTERNAL: the highest one is not finite. */
 pc_status pc__sampler_draw(pc__sampler *sampler, float *logits, int32_t *token);
 
 #endif

@@ -79,6 +79,16 @@ void pc__sequence_leave(pc_sequence *s)
     s->members = NULL;
 }
 
+/* Of a sequence in a batch: its place there; else the number of the sample. */
+static size_t number_of(const pc_sequence *s)
+{
+    const pc__batch_members *m = s->members;
+    for (size_t i = 0; m && i < m->count; i++)
+        if (m->items[i] == s)
+            return i;
+    return s->sample;
+}
+
 void pc_sequence_free(pc_sequence *s)
 {
     pc_prompt *prompt;
@@ -233,6 +243,9 @@ pc_status pc__sequence_sample(pc_sequence *s, float *logits)
     if (s->logits)
         memcpy(s->logits, logits, (size_t)s->model->info.vocab * sizeof *logits);
     s->has_logits = s->logits != NULL;
+    PC__TRY(pc__model_check_row(s->model, logits, s->sampler.vocab, "logits", "sequence",
+                                number_of(s), s->placed.next_position - 1),
+            fail);
     PC__TRY(pc__sampler_draw(&s->sampler, logits, &token), fail);
     PC__TRY(pc__grow(s->mem, (void **)&s->tokens, &s->capacity, s->count + 1, sizeof *s->tokens),
             fail);

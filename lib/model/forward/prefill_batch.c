@@ -236,6 +236,17 @@ static pc_status classify_text(const prefill_batch *b, const float *rows, float 
     return status;
 }
 
+pc_status pc__prefill_input_check(const pc_model *model, const pc__prefill_input *p, size_t number)
+{
+    int64_t last = (int64_t)p->input->count - 1;
+    if (p->embedding)
+        PC__TRY_RETURN(pc__model_check_row(model, p->embedding, (size_t)model->info.hidden,
+                                           "embedding", "input", number, last));
+    return p->logits ? pc__model_check_row(model, p->logits, pc__prefill_batch_logits(model),
+                                           "logits", "input", number, last)
+                     : PC_OK;
+}
+
 static pc_status write_outputs(const prefill_batch *b)
 {
     const pc__native *native = b->model->native;
@@ -253,6 +264,7 @@ static pc_status write_outputs(const prefill_batch *b)
             memcpy(p->logits, b->logits + n++ * vocab, vocab * sizeof(float));
         else if (p->logits)
             PC__TRY_RETURN(classify_text(b, rows, p->logits));
+        PC__TRY_RETURN(pc__prefill_input_check(b->model, p, b->which[l]));
     }
     return PC_OK;
 }

@@ -36,5 +36,9 @@ pc_status pc__prefill_batch_run(const pc_model *model, const pc__prefill_input *
                                 size_t count, const pc__prefill_batch_options *options);
 /* Width of `logits`; 0: the model has no logits. */
 size_t pc__prefill_batch_logits(const pc_model *model);
+/* PC_ERR_INTERNAL: no number of its embedding or of its logits is finite. `number`: of the input.
+ */
+pc_status pc__prefill_input_check(const pc_model *model, const pc__prefill_input *prompt,
+                                  size_t number);
 
 #endif

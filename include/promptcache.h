@@ -199,8 +199,8 @@ typedef struct pc_context_options {
 /* Makes a context and starts its threads. Between calls it holds at most 48 MiB of work memory, so
  * that computing does not fault in fresh pages each time.
  * Returns PC_ERR_UNSUPPORTED, with the reason, if the backend is not there or has no device, and
- * PC_ERR_INVALID also if the environment's PC_CPU_MASK (a limit for the kernels, for tests)
- * is none of c, avx2, avx512, avx512vnni, avx512bf16, amx.
+ * PC_ERR_INVALID also if a variable of the environment has a value that means nothing, such as
+ * PC_LINEAR=bogus: the text lists what is allowed (doc/building.md has the variables).
  * Handle: internally locked. */
 PC_API pc_status pc_context_new(pc_context **out, const pc_context_options *options);
 /* Releases the caller's reference. Context and threads live as long as objects that were made with

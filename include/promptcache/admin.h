@@ -224,8 +224,8 @@ PC_API pc_status pc_folder_trim(pc_folder *folder, uint64_t bytes, uint64_t *rem
 
 /* How many rows read a run together follows from the cost of a pass over it. Estimates are built
  * in. pc_calibrate measures, and writes the result to a file that all contexts of the user read
- * when they first need it: $PC_COSTS if set ("builtin": no file), else promptcache/costs in
- * $XDG_CACHE_HOME or ~/.cache. A file of another CPU is not used. */
+ * when they first need it: $PC_COSTS if set (a path with a slash; "builtin": no file),
+ * else promptcache/costs in $XDG_CACHE_HOME or ~/.cache. A file of another CPU is not used. */
 #define PC_COST_COUNT 9
 enum { PC_COSTS_BUILT_IN = 0, PC_COSTS_FROM_FILE = 1, PC_COSTS_MEASURED = 2 };
 

@@ -12,6 +12,7 @@
 #include <unistd.h>
 
 #include "attn/costs.h"
+#include "base/environment.h"
 #include "base/file.h"
 
 #if defined(__x86_64__)
@@ -37,8 +38,8 @@ void pc__cpu_name(char *name, size_t size)
 
 void pc__costs_path(char *path, size_t size)
 {
-    const char *asked = getenv("PC_COSTS"), *cache = getenv("XDG_CACHE_HOME"),
-               *home = getenv("HOME");
+    const char *asked = pc__environment(PC__ENV_COSTS),
+               *cache = pc__environment(PC__ENV_CACHE_HOME), *home = pc__environment(PC__ENV_HOME);
     int length = 0;
     *path = 0;
     if (asked && strcmp(asked, "builtin"))

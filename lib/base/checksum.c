@@ -18,10 +18,9 @@ static pthread_once_t once = PTHREAD_ONCE_INIT;
 
 static void choose_code(void)
 {
-    size_t level;
     code = &pc__checksum_c;
-    pc__cpu_mask(&level); /* pc_context_new refuses an unknown mask */
 #if defined(__x86_64__)
+    size_t level = pc__cpu_mask();
     if (level <= PC__CPU_AVX512 && pc__cpu_has_avx512())
         code = &pc__checksum_avx512;
     else if (level <= PC__CPU_AVX2 && pc__cpu_has_avx2())

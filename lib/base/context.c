@@ -3,12 +3,11 @@
 
 #include <stdarg.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 #include <sched.h>
 
-#include "base/cpu_mask.h"
+#include "base/environment.h"
 #include "base/threads.h"
 
 static uint32_t usable_cores(void)
@@ -23,7 +22,7 @@ static uint32_t usable_cores(void)
 /* The name of the backend: the option, else that of the environment, else none. */
 static const char *backend_of(const pc_context_options *o)
 {
-    const char *name = o->backend ? o->backend : secure_getenv("PC_BACKEND");
+    const char *name = o->backend ? o->backend : pc__environment(PC__ENV_BACKEND);
     return name ? name : "";
 }
 
@@ -37,11 +36,11 @@ static pc_status check_context_options(const pc_context_options *o)
     if (o->allocator && (!o->allocator->alloc || !o->allocator->free))
         return pc__fail(PC_ERR_INVALID,
                         "pc_context_options: the allocator needs both alloc and free");
-    if (strlen(backend_of(o)) >= PC__BACKEND_NAME || (o->backend && !*o->backend))
+    if (o->backend && (!*o->backend || strlen(o->backend) >= PC__BACKEND_NAME))
         return pc__fail(PC_ERR_INVALID,
                         "pc_context_options: backend '%.40s': no backend has such a name",
-                        backend_of(o));
-    return pc__cpu_mask(NULL);
+                        o->backend);
+    return pc__environment_check();
 }
 
 pc_status pc_context_new(pc_context **out, const pc_context_options *options)

@@ -1,8 +1,9 @@
-/* The names of kernel levels, and the environment variable that selects one. */
+/* The names of kernel levels, and the variable of the environment that selects one. */
 #include "base/cpu_mask.h"
 
-#include <stdlib.h>
 #include <string.h>
+
+#include "base/environment.h"
 
 static const char *const level_names[PC__CPU_LEVELS] = {[PC__CPU_AMX] = "amx",
                                                         [PC__CPU_AVX512BF16] = "avx512bf16",
@@ -19,18 +20,11 @@ size_t pc__cpu_level(const char *name)
     return level;
 }
 
-pc_status pc__cpu_mask(size_t *level)
+size_t pc__cpu_mask(void)
 {
-    const char *mask = getenv("PC_CPU_MASK");
-    size_t found = mask && *mask ? pc__cpu_level(mask) : 0;
-    if (level)
-        *level = found < PC__CPU_LEVELS ? found : 0;
-    if (found < PC__CPU_LEVELS)
-        return PC_OK;
-    return pc__fail(PC_ERR_INVALID,
-                    "the environment's PC_CPU_MASK is '%.40s', which is none of c, avx2, avx512, "
-                    "avx512vnni, avx512bf16, amx",
-                    mask);
+    const char *mask = pc__environment(PC__ENV_CPU_MASK);
+    size_t level = mask ? pc__cpu_level(mask) : 0;
+    return level < PC__CPU_LEVELS ? level : 0;
 }
 
 int pc__cpu_has_avx2(void)

@@ -16,8 +16,7 @@ enum { BLOCK = 128, PREFIX = 64 };
 const pc__lane_code *pc__lane_code_best(void)
 {
 #if defined(__x86_64__)
-    size_t level;
-    pc__cpu_mask(&level); /* pc_context_new refuses an unknown mask */
+    size_t level = pc__cpu_mask();
     if (level <= PC__CPU_AVX512 && pc__cpu_has_avx512())
         return &pc__lane_code_avx512;
     if (level <= PC__CPU_AVX2 && pc__cpu_has_avx2())

@@ -12,6 +12,8 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/environment.h"
+
 enum { MOST_MODULES = 16, NAME = 32, PATH = 1024, REASON = 512, FOLDERS = 320 };
 
 typedef struct row {
@@ -156,7 +158,7 @@ static void fill_row(row *r, const pc__module *linked)
     search s = {.row = r};
     if (linked)
         start(r, linked);
-    else if (look_in_list(&s, secure_getenv("PC_MODULES")) || look_beside_library(&s))
+    else if (look_in_list(&s, pc__environment(PC__ENV_MODULES)) || look_beside_library(&s))
         open_file(r);
     else
         refuse(r,

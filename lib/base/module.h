@@ -2,9 +2,9 @@
  * of its own (libpromptcache_NAME.so). A module is opened when it is first needed, once a process,
  * and stays open. A part that is linked into a static library has the same table without a file.
  *
- * The file is looked for in the folders of PC_MODULES in the environment (separated by colons;
- * ignored where secure_getenv ignores it), then beside this library, then in the folder
- * promptcache/ beside it. The first file of the name decides, also if it cannot be used.
+ * The file is looked for in the folders of PC_MODULES (base/environment.h), then beside this
+ * library, then in the folder promptcache/ beside it. The first file of the name decides, also if
+ * it cannot be used.
  *
  * Library and module must be of the same version and build: they share structs, and the module has
  * hidden copies of the library's code, with static variables of its own. Only the error text is

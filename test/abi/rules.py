@@ -194,6 +194,18 @@ def memory(tree):
                    "use lib/base/mem.h")
 
 
+def environment(tree):
+    """lib and tools read the environment in one file each; nothing there changes it."""
+    readers = {"lib/": "lib/base/environment.c", "tools/": "tools/common/input.c"}
+    for path in tree.below(*readers):
+        reader = readers[path.split("/")[0] + "/"]
+        for found in re.finditer(r"\b(\w*getenv|setenv|putenv|unsetenv|clearenv|environ)\b",
+                                 tree.code[path]):
+            if path != reader or found[1] != "secure_getenv":
+                yield (path, line_of(tree.code[path], found.start()), f"uses {found[1]}",
+                       f"read variables through {reader}, by secure_getenv")
+
+
 def private_words(tree):
     """Names in lib, include and tools have no private word of doc/glossary.md's third table."""
     for path in tree.below("lib/", "include/", "tools/"):
@@ -302,7 +314,7 @@ def left_out_tests(tree):
 
 
 RULES = (includes, native_models, activations, public_header, file_length, function_length,
-         file_names, memory, private_words, type_names, opening_comment, own_header,
+         file_names, memory, environment, private_words, type_names, opening_comment, own_header,
          columns, layout, left_out_tests)
 
 

@@ -1,4 +1,4 @@
-/* Errors, input, results and Ctrl-C of all commands. */
+/* Errors, results and Ctrl-C of all commands. */
 #include "program.h"
 
 #include <errno.h>
@@ -251,48 +251,4 @@ double median(double *values, size_t count)
         return 0.0;
     qsort(values, count, sizeof *values, ascending);
     return count % 2 ? values[count / 2] : 0.5 * (values[count / 2 - 1] + values[count / 2]);
-}
-
-/* ------------------------------------------------------------------- input */
-
-static char *read_stream(FILE *file, size_t *size)
-{
-    char *data = NULL;
-    size_t capacity = 0, n;
-    do {
-        if (*size + 65536 > capacity) {
-            char *grown = realloc(data, capacity = 2 * capacity + 65537);
-            if (!grown) {
-                free(data);
-                return NULL;
-            }
-            data = grown;
-        }
-        n = fread(data + *size, 1, 65536, file);
-        *size += n;
-    } while (n);
-    data[*size] = 0;
-    return data;
-}
-
-char *read_text(const char *path, size_t *size)
-{
-    FILE *file = strcmp(path, "-") ? fopen(path, "rb") : stdin;
-    const char *name = file == stdin ? "standard input" : path;
-    char *data;
-    *size = 0;
-    if (!file) {
-        plain_error("%s: %s", name, strerror(errno));
-        return NULL;
-    }
-    errno = 0;
-    data = read_stream(file, size);
-    if (!data || ferror(file)) {
-        plain_error("%s: %s", name, strerror(errno ? errno : ENOMEM));
-        free(data);
-        data = NULL;
-    }
-    if (file != stdin)
-        fclose(file);
-    return data;
 }

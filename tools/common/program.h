@@ -1,4 +1,4 @@
-/* What all commands of both programs share: exit codes, errors, input, results, Ctrl-C, the
+/* What all commands of both programs share: exit codes, errors, results, Ctrl-C, the
  * context, and options that several commands have. */
 #ifndef PROGRAM_H
 #define PROGRAM_H
@@ -8,6 +8,7 @@
 #include <stdio.h>
 
 #include "arguments.h"
+#include "input.h"
 #include "machine.h"
 
 enum { EXIT_OK = 0, EXIT_CHECK = 1, EXIT_USAGE = 2, EXIT_INPUT = 3, EXIT_INTERRUPTED = 130 };
@@ -27,11 +28,6 @@ int pml_error(const char *doing, pc_status status);
 int plain_error(const char *format, ...) __attribute__((format(printf, 1, 2)));
 /* After a failed write: removes what was written to a regular file. EXIT_INPUT; error: errno. */
 int write_failed(const char *path, int error);
-
-/* ------------------------------------------------------------------- input */
-
-/* A whole file (path "-": standard input), ended by a NUL. NULL after a message. */
-char *read_text(const char *path, size_t *size);
 
 /* ----------------------------------------------------------------- results */
 

@@ -14,8 +14,9 @@ typedef struct arguments {
 static int read_arguments(int argc, char **argv, arguments *a)
 {
     const option_row rows[] = {
-        {"file", OPTION_TEXT, &a->path,
-         "stores the costs there instead; then set PC_COSTS to that path", NULL, 0, 0},
+        {"file", OPTION_FILE, &a->path,
+         "stores the costs there instead; then set PC_COSTS to that path (with a slash)", NULL, 0,
+         0},
         {"show", OPTION_FLAG, &a->show, "measures nothing; prints the costs in use", NULL, 0, 0},
         FORMAT_ROWS(a->json, "one JSON object"),
     };

@@ -124,10 +124,10 @@ static double memo_bytes(const bench *b)
 
 static int make_folder(bench *b)
 {
-    const char *parent = b->a->folder ? b->a->folder : getenv("TMPDIR");
     struct statvfs space;
     double bytes = memo_bytes(b);
-    snprintf(b->folder, sizeof b->folder - 32, "%s", parent && *parent ? parent : "/tmp");
+    snprintf(b->folder, sizeof b->folder - 32, "%s",
+             b->a->folder ? b->a->folder : temporary_folder());
     if (statvfs(b->folder, &space)
         || (double)space.f_bavail * (double)space.f_frsize < 1.2 * bytes) {
         plain_error("%s: no room for %.1f GB of maps; use another --folder or fewer --records",

@@ -444,7 +444,7 @@ static int run_command_line(int argc, char **argv)
                    .segments = 4,
                    .tokens = 1024,
                    .repeats = 5};
-    const char *temporary = getenv("TMPDIR"), *others[1];
+    const char *others[1];
     const option_row rows[] = {
         BENCH_MODEL_ROWS(a.model),
         {"text", OPTION_FILE, &a.text, "text whose tokens are computed; default: random ids", NULL,
@@ -478,7 +478,7 @@ static int run_command_line(int argc, char **argv)
     if (a.remote ? !(a.tiers & 4) : (a.tiers & 4) != 0)
         return usage_error(&bench_store, "--remote and --tier remote go together");
     if (!a.folder)
-        a.folder = temporary && *temporary ? temporary : "/tmp";
+        a.folder = temporary_folder();
     return run_bench(&a, &bench_store);
 }
 

@@ -17,14 +17,12 @@ struct codec_folder {
 
 int codec_folder_open(codec_folder **out, pc_context *context, size_t codec)
 {
-    const char *temporary = getenv("TMPDIR");
     pc_cache_options options = PC_CACHE_OPTIONS_INIT;
     codec_folder *f = calloc(1, sizeof *f);
     int code = EXIT_OK;
     if (!f)
         return plain_error("out of memory");
-    snprintf(f->path, sizeof f->path, "%s/promptcache-eval-XXXXXX",
-             temporary && *temporary ? temporary : "/tmp");
+    snprintf(f->path, sizeof f->path, "%s/promptcache-eval-XXXXXX", temporary_folder());
     if (!mkdtemp(f->path)) {
         f->path[0] = 0;
         code = plain_error("no folder can be made for the codec %s", eval_codec_names[codec]);

@@ -71,8 +71,7 @@ static const pc__kernels *kernels_of(size_t level)
 
 static void choose_kernels(void)
 {
-    size_t at;
-    pc__cpu_mask(&at); /* pc_context_new refuses an unknown mask */
+    size_t at = pc__cpu_mask();
     while (!(chosen = kernels_of(at)))
         at++;
 }

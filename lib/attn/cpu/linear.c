@@ -12,6 +12,7 @@
 
 #include "attn/cpu/linear_internal.h"
 #include "attn/cpu/kernels_internal.h"
+#include "base/environment.h"
 
 #if defined(PC_HAVE_ONEDNN)
 /* Our kernel for the dtype is plain C, which any vector code beats. */
@@ -47,7 +48,7 @@ static const pc__onednn *open_onednn(const pc_context *context)
 /* *only: no others may be tried if these are unsupported. */
 static const pc__linear_ops *choose_ops(const pc_context *context, uint32_t compute, int *only)
 {
-    const char *asked = getenv("PC_LINEAR");
+    const char *asked = pc__environment(PC__ENV_LINEAR);
     int own = asked && !strcmp(asked, "own"), forced = asked && !strcmp(asked, "onednn"),
         plain = only_plain_c(compute), amx = compute == PC_DTYPE_BF16 && cpu_has_amx();
     const pc__onednn *onednn = !own && (forced || plain || amx) ? open_onednn(context) : NULL;

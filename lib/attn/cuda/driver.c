@@ -9,6 +9,8 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/environment.h"
+
 enum { OLDEST = 12040 }; /* CUDA 12.4, as cuDriverGetVersion says it: reads our images */
 
 /* Opens `name` out of the folder if it lies there, else as the system finds it. */
@@ -101,7 +103,7 @@ static char found_text[512];
 
 static void look(void)
 {
-    found_status = pc__cuda_driver_find(&found, getenv("PC_CUDA_LIBRARIES"));
+    found_status = pc__cuda_driver_find(&found, pc__environment(PC__ENV_CUDA_LIBRARIES));
     if (found_status == PC_OK)
         found_status = pc__cuda_driver_start(&found);
     if (found_status < 0)

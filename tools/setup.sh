@@ -13,7 +13,8 @@ building_optional="g++ libdnnl-dev libhiredis-dev libssl-dev libblas-dev liblapa
 testing="g++ python3"
 # Without these, tests skip something or are slower.
 testing_optional="ccache universal-ctags openssl redis-tools python3-cffi python3-nacl"
-testing_optional="$testing_optional python3-xxhash python3-zstandard python3-pip qemu-user"
+testing_optional="$testing_optional python3-jinja2 python3-xxhash python3-zstandard python3-pip"
+testing_optional="$testing_optional qemu-user"
 ci=clang
 ci_optional="mold clang-format-14 doxygen"
 

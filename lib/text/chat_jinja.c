@@ -31,7 +31,7 @@ static const pc__jinja_message conversation[] = {
 typedef struct template_reading {
     const pc_allocator *mem;
     const pc__tokenizer *tokenizer;
-    const char *jinja;
+    pc__jinja *jinja;
     char *bos, *eos;
     pc__bytes text[4]; /* outputs for the conversations above */
     pc__bytes piece[PC__CHAT_PIECES];
@@ -50,17 +50,20 @@ static pc_status not_known(template_reading *r, const char *why)
 }
 
 /* Out of memory is an error; after any other failure the template is not known. */
+static pc_status failed(template_reading *r, pc_status status)
+{
+    return status == PC_ERR_NOMEM ? status : not_known(r, pc_error_text());
+}
+
 static pc_status render(template_reading *r, pc__bytes *out, const pc__jinja_message *messages,
                         size_t count, int generate)
 {
     const pc__jinja_input input = {messages, count, r->bos, r->eos, generate};
     out->size = 0;
-    pc_status status = pc__jinja_render(out, r->jinja, &input);
+    pc_status status = pc__jinja_run(r->jinja, out, &input);
     if (status >= 0)
         status = pc__bytes_add(out, "", 0);
-    if (status >= 0 || status == PC_ERR_NOMEM)
-        return status;
-    return not_known(r, pc_error_text());
+    return status >= 0 ? status : failed(r, status);
 }
 
 /* ------------------------------------------------------------------ splitting */
@@ -354,8 +357,7 @@ pc_status pc__chat_from_jinja(pc__chat **out, const pc_allocator *mem,
                               const pc__tokenizer *tokenizer, const char *jinja, char *why,
                               size_t size)
 {
-    template_reading r = {
-        .mem = mem, .tokenizer = tokenizer, .jinja = jinja, .why = why, .why_size = size};
+    template_reading r = {.mem = mem, .tokenizer = tokenizer, .why = why, .why_size = size};
     pc_status status;
     *out = NULL;
     for (size_t i = 0; i < PC__CHAT_PIECES; i++)
@@ -364,7 +366,8 @@ pc_status pc__chat_from_jinja(pc__chat **out, const pc_allocator *mem,
         r.text[i].mem = mem;
     PC__TRY(token_text(&r, pc__tokenizer_ids(tokenizer).bos, &r.bos), done);
     PC__TRY(token_text(&r, pc__tokenizer_ids(tokenizer).eos, &r.eos), done);
-    status = read_pieces(&r);
+    status = pc__jinja_new(&r.jinja, mem, jinja);
+    status = status < 0 ? failed(&r, status) : read_pieces(&r);
     if (status == PC_OK)
         status = make_template(&r, out);
 done:
@@ -376,6 +379,7 @@ done:
         pc__bytes_free(&r.piece[i]);
     for (size_t i = 0; i < sizeof r.text / sizeof *r.text; i++)
         pc__bytes_free(&r.text[i]);
+    pc__jinja_free(r.jinja);
     pc__free(mem, r.bos);
     pc__free(mem, r.eos);
     return status;

@@ -14,10 +14,7 @@ import os
 import re
 import sys
 
-from jinja2 import TemplateError
-from jinja2.ext import Extension, loopcontrols
-from jinja2.nodes import CallBlock
-from jinja2.sandbox import ImmutableSandboxedEnvironment
+from jinja_peer import TemplateError, environment
 
 S = ("system", "You are the desk of Harbor House.\nAnswer in one line.")
 U1 = ("user", "What is the desk of Peter Novak?")
@@ -233,29 +230,8 @@ A: {%+ endif %}""", "own", ("<s>", "</s>")),
 ]
 
 
-class Generation(Extension):
-    """{% generation %} marks an answer's text, as transformers has it."""
-    tags = {"generation"}
-
-    def parse(self, parser):
-        line = next(parser.stream).lineno
-        body = parser.parse_statements(["name:endgeneration"], drop_needle=True)
-        return CallBlock(self.call_method("same"), [], [], body).set_lineno(line)
-
-    @staticmethod
-    def same(caller):
-        return caller()
-
-
-def refuse(text):
-    raise TemplateError(text)
-
-
 def render(text, talk, bos, eos):
     """None: it refuses. A date that cannot be avoided counts as a refusal, for it changes."""
-    environment = ImmutableSandboxedEnvironment(trim_blocks=True, lstrip_blocks=True,
-                                                extensions=[loopcontrols, Generation])
-    environment.globals["raise_exception"] = refuse
     dated = []
     values = {"messages": [{"role": r, "content": c} for r, c in talk], "tools": None,
               "documents": None, "add_generation_prompt": True}
@@ -266,7 +242,7 @@ def render(text, talk, bos, eos):
             return "<a date>"
         values["strftime_now"] = strftime_now
     try:
-        made = environment.from_string(text).render(**values)
+        made = environment().from_string(text).render(**values)
     except TemplateError:
         return None
     return None if "<a date>" in made else made

@@ -4,7 +4,9 @@
  * test/golden/test_chat_templates.c. */
 #include "text/jinja.h"
 
+#include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 #include "testing.h"
 
@@ -14,8 +16,13 @@ static const pc__jinja_input input = {talk, 4, "<s>", NULL, 1};
 
 static pc_status run(const char *source, pc__bytes *out, const pc_allocator *mem)
 {
+    pc__jinja *jinja;
     *out = (pc__bytes){.mem = mem};
-    return pc__jinja_render(out, source, &input);
+    pc_status status = pc__jinja_new(&jinja, mem, source);
+    if (status >= 0)
+        status = pc__jinja_run(jinja, out, &input);
+    pc__jinja_free(jinja);
+    return status;
 }
 
 /* What each gives is jinja2 3.1's. */
@@ -98,6 +105,34 @@ static void gives(void)
          "endcall %}{% endif %}.",
          "."},
         {"{% generation %}a{% endgeneration %}", "a"},
+        /* "else" of a loop: if no run of its body has reached the end */
+        {"{% for i in 'ab' %}{% break %}{% else %}e{% endfor %}"
+         "{% for i in 'ab' %}{% continue %}{% else %}f{% endfor %}"
+         "{% for i in 'ab' %}{% if i == 'b' %}{% break %}{% endif %}{% else %}g{% endfor %}",
+         "ef"},
+        {"{{ 1 < 3 < 2 }}{{ 1 < 2 < 3 }}{{ 2 == 2 in [2] }}{{ 3 > 2 > 2 }}", "FalseTrueTrueFalse"},
+        {"{{ 'abc'.startswith(('x', 'ab')) }}{{ 'abc'.endswith(('x', 'y')) }}", "TrueFalse"},
+        {"{{ 'a-b c (d' | title }} {{ \"it's 2nd\".title() }} {{ 'x-yZ' | capitalize }}",
+         "A-B C (D It'S 2Nd X-yz"},
+        {"{{ '\xc3\xa9T\xc3\x89'.title() }}{{ '\xc3\xa9' | upper }}{{ '\xd0\x96' | lower }}",
+         "\xc3\x89t\xc3\xa9\xc3\x89\xd0\xb6"},
+        {"[{{ '\xc2\xa0 a\xe2\x80\x83' | trim }}][{{ '\xc3\xa9\xc3\xa8z'.strip('\xc3\xa8\xc3\xa9') "
+         "}}]",
+         "[a][z]"},
+        {"{{ 1 if [] | map('upper') else 2 }}{{ 1 if messages | selectattr('x') else 2 }}"
+         "{{ 1 if [] | select | list else 2 }}",
+         "112"},
+        {"{{ nothing is callable }}{{ 'a' is callable }}{{ range is callable }}", "TrueFalseTrue"},
+        /* names: a macro sees where it was defined, a set block keeps its own */
+        {"{% macro m() %}{{ i }}{% endmacro %}{% for i in 'ab' %}{{ m() }}{% endfor %}.", "."},
+        {"{% set x %}{% set y = 1 %}a{% endset %}{{ x }}{{ y }}", "a"},
+        {"{{ {'a': 1, 'a': 2} == {'a': 2} }}{{ (1, 2) == [1, 2] }}", "TrueFalse"},
+        {"{{ {'items': 1}['items'] }}{{ 'x' * 2 }}{{ 7 // 2 }}{{ -7 // 2 }}{{ 2 ** 3 }}",
+         "1xx3-48"},
+        {"{{ ' a b '.split() | length }}{{ 'a,b,c'.split(',', 1)[1] }}", "2b,c"},
+        {"{{ 'a\\x41\\u00e9\\q' }}", "aA\xc3\xa9\\q"},
+        {"{% for i in messages[0].items() %}{{ i[0] }} {% endfor %}", "role content "},
+        {"a\r\n{% if true %}\r\nb\r{% endif %}", "a\nb\n"},
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         pc__bytes out;
@@ -121,14 +156,14 @@ static void refused(void)
         {"{% if true %}a", PC_ERR_FORMAT, "no end"},
         {"{% for x in [1] %}a{% endif %}", PC_ERR_FORMAT, "the end of another"},
         {"{% if true %}a{% endfor %}", PC_ERR_FORMAT, "the end of another"},
-        {"a{% endif %}", PC_ERR_FORMAT, "without its beginning"},
+        {"a{% endif %}", PC_ERR_FORMAT, "has no beginning"},
         {"{{ }}", PC_ERR_FORMAT, "too early"},
         {"{{ 1 + }}", PC_ERR_FORMAT, "too early"},
         {"{{ (1 }}", PC_ERR_FORMAT, "')' is missing"},
         {"{{ [1, 2 }}", PC_ERR_FORMAT, "']' is missing"},
-        {"{{ 'a' 1 }}", PC_ERR_UNSUPPORTED, "not understood"},
-        {"{{ 'a' | nonesuch }}", PC_ERR_UNSUPPORTED, "filter 'nonesuch'"},
-        {"{{ 'a' is nonesuch }}", PC_ERR_UNSUPPORTED, "test 'nonesuch'"},
+        {"{{ 'a' 1 }}", PC_ERR_FORMAT, "not understood"},
+        {"{{ 'a' | nonesuch }}", PC_ERR_UNSUPPORTED, "'nonesuch' is not known"},
+        {"{{ 'a' is nonesuch }}", PC_ERR_UNSUPPORTED, "'nonesuch' is not known"},
         {"{{ 'a'.nonesuch() }}", PC_ERR_UNSUPPORTED, "method 'nonesuch'"},
         {"\n\n{{ nonesuch(1) }}", PC_ERR_UNSUPPORTED, "line 3: function 'nonesuch'"},
         {"{% include 'x' %}", PC_ERR_UNSUPPORTED, "include"},
@@ -138,8 +173,26 @@ static void refused(void)
         {"{{ 2 * 99999999999 }}", PC_ERR_FORMAT, "'*'"},
         {"{{ messages }}", PC_ERR_UNSUPPORTED, "cannot be printed"},
         {"{% set a.b = 1 %}", PC_ERR_FORMAT, "'a' is no namespace"},
-        {"{% for a, b in [1] %}{% endfor %}", PC_ERR_FORMAT, "2 names"},
+        {"{% for a, b in [[1]] %}{% endfor %}", PC_ERR_FORMAT, "2 names"},
         {"{% for a in 5 %}{% endfor %}", PC_ERR_FORMAT, "holds nothing"},
+        {"{% set x = [] %}{{ x.append(1) }}", PC_ERR_UNSUPPORTED, "'append'"}, /* the sandbox */
+        {"{{ messages[0].items }}", PC_ERR_UNSUPPORTED, "without a call"},
+        {"{{ messages | map(attribute='x') | length }}", PC_ERR_FORMAT, "'length'"},
+        {"{{ messages | map(attribute='role') | last }}", PC_ERR_FORMAT, "'last'"},
+        {"{% set g = 'ab' | map('upper') %}{{ g | join }}{{ g | join }}", PC_ERR_UNSUPPORTED,
+         "used twice"},
+        {"{{ 'stra\xc3\x9f"
+         "e' | upper }}",
+         PC_ERR_UNSUPPORTED, "such letters"},
+        {"{{ 'a' | trim('b', 'c') }}", PC_ERR_FORMAT, "these arguments"},
+        {"{% macro m(a) %}{% endmacro %}{{ m(1, 2) }}", PC_ERR_FORMAT, "these arguments"},
+        {"{% set n = namespace(x=0) %}{% for i in [1] if n.x == 0 %}{% endfor %}",
+         PC_ERR_UNSUPPORTED, "reads a namespace"},
+        {"{% if false %}{% endfor %}{% endif %}", PC_ERR_FORMAT, "end of another"},
+        {"{% raw %}{{ a }}{% endraw %}", PC_ERR_UNSUPPORTED, "raw"},
+        {"{{ 1.5 }}", PC_ERR_UNSUPPORTED, "not a decimal integer"},
+        {"{% break %}", PC_ERR_FORMAT, "outside of a loop"},
+        {"\xff", PC_ERR_FORMAT, "not UTF-8"},
         {"\n{{ raise_exception('Roles must alternate') }}", PC_ERR_INVALID,
          "line 2: the "
          "template refuses: Roles must alternate"},
@@ -215,11 +268,206 @@ static void no_memory(void)
     CHECK(failures > 6);
 }
 
+/* Builds and runs a template; the time of this thread in ms. */
+static double time_of(const char *source, pc_status *status)
+{
+    struct timespec from, to;
+    pc__bytes out;
+    clock_gettime(CLOCK_THREAD_CPUTIME_ID, &from);
+    *status = run(source, &out, &pc__libc_allocator);
+    clock_gettime(CLOCK_THREAD_CPUTIME_ID, &to);
+    pc__bytes_free(&out);
+    return (double)(to.tv_sec - from.tv_sec) * 1e3 + (double)(to.tv_nsec - from.tv_nsec) * 1e-6;
+}
+
+/* What one template may take of one core. */
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+enum { MOST_MS = 2000 };
+#else
+enum { MOST_MS = 50 };
+#endif
+
+static double longest; /* ms */
+
+static void check_time(const char *source, int ends)
+{
+    pc_status status;
+    double ms = time_of(source, &status);
+    longest = ms > longest ? ms : longest;
+    if (!CHECK(ms < MOST_MS) || (ends && !CHECK_STATUS(status, PC_ERR_LIMIT)))
+        fprintf(stderr, "    %.1f ms: %.200s\n", ms, source);
+}
+
+/* Expressions that cost by the length of n.x, a long string, or of n.l, a long list. */
+static const char *const costly[] = {"n.x.strip('ab')",
+                                     "n.x.strip('b')",
+                                     "n.x.rstrip(n.x)",
+                                     "('c' in n.x)",
+                                     "(n.x in n.x)",
+                                     "(n.x + 'c' in n.x)",
+                                     "(n.x | length)",
+                                     "n.x[::-1]",
+                                     "n.x[1:]",
+                                     "(n.x | list | length)",
+                                     "(n.x | join('-'))",
+                                     "n.x.split('a')",
+                                     "n.x.split()",
+                                     "n.x.replace('a', 'bb')",
+                                     "n.x.upper()",
+                                     "(n.x | title)",
+                                     "(n.x ~ n.x)",
+                                     "(n.x + n.x)",
+                                     "(n.x == n.x ~ '')",
+                                     "(n.x < n.x ~ 'c')",
+                                     "n.x.startswith(n.x)",
+                                     "n.x.endswith(('c', n.x, 'd'))",
+                                     "n.x.find('c')",
+                                     "n.x.count('ab')",
+                                     "n.x[-1]",
+                                     "(n.x | first)",
+                                     "(n.x | last)",
+                                     "(n.x * 3)",
+                                     "'c'.join(n.l)",
+                                     "(n.l + n.l)",
+                                     "(n.l == n.l + [])",
+                                     "('q' in n.l)",
+                                     "(n.l | map('upper') | list)",
+                                     "n.l[::2]",
+                                     "(n.l | select('string') | join)",
+                                     "namespace(x=n.x).x",
+                                     "dict(n.m)",
+                                     "n.m.items()",
+                                     "n.m.get('q')",
+                                     "(n.m == dict(n.m))",
+                                     "m(n.x)",
+                                     "(n.x | trim(n.x))",
+                                     "(n.x is equalto n.x)",
+                                     "(n.l | reject('in', n.l) | list)",
+                                     "(n.x | replace('b', n.x))",
+                                     "n.l[-1]",
+                                     "(n.l | last)",
+                                     "{n.x: 1, n.x ~ 'a': 2}",
+                                     "(n.x | capitalize)",
+                                     "(n.x | string | default('') | d('q'))"};
+enum { COSTLY = sizeof costly / sizeof *costly };
+
+/* A string of 2 << doublings bytes and a list of `items`, and loops around costly expressions. */
+static void costly_template(char *source, size_t size, unsigned doublings, unsigned items,
+                            const unsigned op[3], unsigned loops)
+{
+    snprintf(source, size,
+             "{%% macro m(t) %%}{{ t }}{%% endmacro %%}{%% set n = namespace(x='ab', l=range(%u) | "
+             "map('string') | list, m={'a': 1, 'b': 2, 3: 4}) %%}{%% for i in range(%u) %%}"
+             "{%% set n.x = n.x + n.x %%}{%% endfor %%}{%% for i in range(%u) %%}"
+             "{%% for j in range(%u) %%}{%% set a = %s %%}{%% set b = %s %%}{%% set c = %s %%}"
+             "{%% endfor %%}{%% endfor %%}",
+             items, doublings, loops, loops, costly[op[0]], costly[op[1]], costly[op[2]]);
+}
+
+/* Work is counted by bytes touched: however long a text takes, it ends. */
+static void slow(void)
+{
+    static const char short_one[] = /* 188 bytes: a string of 128 KiB is stripped 90000 times */
+        "{% set n = namespace(x='ab') %}{% for i in range(16) %}{% set n.x = n.x + n.x %}{% endfor "
+        "%}{% for i in range(300) %}{% for k in range(300)  %}{{ n.x.strip('ba') }}{% endfor "
+        "%}{% endfor %}";
+    char source[1024];
+    CHECK_INT(sizeof short_one - 1, 188);
+    check_time(short_one, 1);
+    for (unsigned i = 0; i < COSTLY; i++) {
+        costly_template(source, sizeof source, 15, 3000, (const unsigned[]){i, i, i}, 500);
+        check_time(source, 1);
+        costly_template(source, sizeof source, 5, 20, (const unsigned[]){i, i, i}, 500);
+        check_time(source, 1);
+    }
+    uint64_t seed = 7;
+    int count = getenv("PC_TEST_LONG") ? 5000 : 60;
+    for (int i = 0; i < count; i++) {
+        unsigned r[5];
+        for (int k = 0; k < 5; k++) {
+            seed = seed * UINT64_C(6364136223846793005) + 1442695040888963407u;
+            r[k] = (unsigned)(seed >> 33);
+        }
+        costly_template(source, sizeof source, r[3] % 18, r[4] % 5000,
+                        (const unsigned[]){r[0] % COSTLY, r[1] % COSTLY, r[2] % COSTLY}, 500);
+        check_time(source, 0);
+    }
+}
+
+/* Long texts: reading takes time in proportion, or ends. */
+static void long_texts(void)
+{
+    static const char *const around[][3] = {
+        {"{{ ", "(", ""},
+        {"{{ x", " if x", " }}"},
+        {"{{ x", " if x else y", " }}"},
+        {"", "{#", ""},
+        {"", "{# #}", ""},
+        {"", "{{ a }}", ""},
+        {"{{ '", "\\x41", "' }}"},
+        {"{{ ", "a ", "}}"},
+        {"", "{% if a %}", ""},
+        {"", "{% if a %}{% endif %}", ""},
+        {"{% if a %}", "{% elif a %}", "{% endif %}"},
+        {"{{ [", "a,", "] }}"},
+        {"{{ {", "a:1,", "} }}"},
+        {"{% macro m(", "a,", ") %}{% endmacro %}"},
+        {"{{ m(", "a,", ") }}"},
+        {"", "{% set a = 1 %}", ""},
+        {"", " ", "{%- if a %}"},
+        {"", "\n  ", "{% if a %}"},
+        {"{{ a", "|trim", " }}"},
+        {"{{ a", ".b", " }}"},
+        {"{{ 'a'", " ~ 'a'", " }}"},
+        {"{{ 'a'", " 'a'", " }}"},
+        {"{{ 1", " < 1", " }}"},
+        {"{{ ", "not ", "a }}"},
+        {"", "{", ""},
+        {"", "{%", ""},
+        {"", "{{ '", ""},
+        {"{{ 1", "0", " }}"},
+        {"", "{% for a in b %}", ""},
+        {"", "\r\n", ""},
+        {"{% set ", "a,", " = 1 %}"},
+        {"{{ a[", "0:", "] }}"},
+        {"{% set a %}", "{% set a %}b{% endset %}", "{% endset %}"}};
+    enum { MOST = 1 << 20 };
+    char *source = malloc(MOST + 64);
+    CHECK(source);
+    for (size_t i = 0; source && i < sizeof around / sizeof *around; i++) {
+        char *end = stpcpy(source, around[i][0]);
+        while (end - source < MOST - 64)
+            end = stpcpy(end, around[i][1]);
+        strcpy(end, around[i][2]);
+        check_time(source, 0);
+    }
+    free(source);
+}
+
+/* A macro for each of many names, read and set again and again. */
+static void many_names(void)
+{
+    char *source = malloc(1 << 20), *end = source;
+    CHECK(source);
+    for (int i = 0; source && i < 9000; i++)
+        end += sprintf(end, "{%% set v%d = 1 %%}", i);
+    for (int i = 0; source && i < 9000; i++)
+        end += sprintf(end, "{{ v%d }}", i);
+    if (source)
+        check_time(source, 1);
+    free(source);
+}
+
 int main(void)
 {
     gives();
     refused();
     deep();
+    slow();
+    long_texts();
+    many_names();
+    if (getenv("PC_TEST_VERBOSE"))
+        printf("longest: %.1f ms\n", longest);
     no_memory();
     return pc_test_end();
 }

@@ -1,0 +1,87 @@
+"""Jinja as transformers sets it up, and the library's interpreter as a process beside it."""
+import json
+import subprocess
+import sys
+import warnings
+
+try:
+    from jinja2 import TemplateError
+    from jinja2.ext import Extension, loopcontrols
+    from jinja2.nodes import CallBlock
+    from jinja2.sandbox import ImmutableSandboxedEnvironment
+except ImportError:
+    print("skipped: Python has no jinja2 (python3-jinja2)")
+    sys.exit(77)
+
+warnings.simplefilter("ignore", SyntaxWarning)  # of what Jinja makes of odd templates
+
+
+class Generation(Extension):
+    """{% generation %} marks an answer's text, as transformers has it."""
+    tags = {"generation"}
+
+    def parse(self, parser):
+        line = next(parser.stream).lineno
+        body = parser.parse_statements(["name:endgeneration"], drop_needle=True)
+        return CallBlock(self.call_method("same"), [], [], body).set_lineno(line)
+
+    @staticmethod
+    def same(caller):
+        return caller()
+
+
+def refuse(text):
+    raise TemplateError(text)
+
+
+def environment():
+    made = ImmutableSandboxedEnvironment(trim_blocks=True, lstrip_blocks=True,
+                                         extensions=[loopcontrols, Generation])
+    made.globals["raise_exception"] = refuse
+    return made
+
+
+class Jinja:
+    """What Jinja makes of a conversation; None: it fails."""
+
+    def __init__(self, text):
+        self.error = None
+        try:
+            self.template = environment().from_string(text)
+        except Exception as e:  # any failure of a template counts
+            self.template = None
+            self.error = e
+
+    def render(self, talk, bos, eos, generate=True):
+        values = {"messages": [{"role": r, "content": c} for r, c in talk], "tools": None,
+                  "documents": None, "add_generation_prompt": generate}
+        values.update({k: v for k, v in (("bos_token", bos), ("eos_token", eos)) if v is not None})
+        if not self.template:
+            return None
+        try:
+            return self.template.render(**values)
+        except Exception as e:  # also errors of Python
+            self.error = e
+            return None
+
+
+class Ours:
+    """The library's interpreter, `program` (test/support/run_jinja.c)."""
+
+    def __init__(self, program):
+        self.process = subprocess.Popen([program], stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+
+    def ask(self, text, talk, bos, eos, generate=True, **more):
+        """The answer: a dict with "made" or "refused"."""
+        line = json.dumps({"template": text, "messages": talk, "bos": bos, "eos": eos,
+                           "generate": generate, **more})
+        self.process.stdin.write(line.encode() + b"\n")
+        self.process.stdin.flush()
+        answer = self.process.stdout.readline()
+        if not answer:
+            raise SystemExit("the program ended at: " + line)
+        return json.loads(answer)
+
+    def close(self):
+        self.process.stdin.close()
+        return self.process.wait()

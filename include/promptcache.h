@@ -363,6 +363,8 @@ typedef struct pc_event {
     uint32_t tier;   /* PC_TIER_… */
     uint32_t reason; /* PC_REASON_… */
     uint32_t tokens;
+    /* What DISK evicts or removes of sealed records that this process has neither written nor read
+     * is told by its name instead (pc_record_info.name). */
     uint8_t key[32];
     uint64_t bytes; /* in this tier */
     double seconds; /* that it took */
@@ -408,7 +410,7 @@ typedef struct pc_cache_options {
     const char *remote;
     uint32_t compressed_codec;  /* PC_CODEC_…; default: ZSTD */
     uint32_t disk_codec;        /* default: RAW */
-    uint32_t remote_codec;      /* default: ZSTD */
+    uint32_t remote_codec;      /* default: ZSTD; with a seal_key RAW (doc/store.md) */
     uint32_t io_threads;        /* for tiers below RAM; 0: 2 if there are any */
     const pc_codec_ops *codecs; /* [codec_count] of the application (extend.h), copied */
     size_t codec_count;

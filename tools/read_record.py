@@ -40,7 +40,8 @@ except ImportError:
 MAGIC = bytes.fromhex("89504352 0d0a1a0a")
 PROLOGUE, FACE, ENTRY, DESCRIPTION, DESCRIPTION_1, ALIGN = 64, 232, 72, 112, 144, 4096
 SEALED, HAS_CONTENT, HAS_PARENT, LOSSY = 1, 1, 2, 4
-TAG_DESCRIPTION, TAG_TOKENS, TAG_RELATIVE, TAG_CODEC, TAG_NEEDED = 1, 2, 3, 4, 1 << 31
+TAG_DESCRIPTION, TAG_TOKENS, TAG_RELATIVE, TAG_CODEC, TAG_IDS, TAG_NEEDED = 1, 2, 3, 4, 5, 1 << 31
+PIECES, NAMES, SALTS, CONTENTS, KEY_ID = 1, 2, 3, 4, 5  # purposes of subkeys
 RAW, ZSTD = 1, 2
 LAYOUT_PAGES, PAGE, CHUNK = 1, 64, 32768
 F32, BF16, F16, I8 = 1, 2, 3, 4
@@ -57,10 +58,13 @@ def need(condition, what):
         raise Damaged(what)
 
 
-def key_id(key):
-    def run(data):
-        return struct.pack("<Q", len(data)) + data
-    return hashlib.blake2b(run(b"seal-key/1") + run(key), digest_size=32).digest()[:16]
+def subkey(key, purpose, size=32):
+    return hashlib.blake2b(b"", digest_size=size, key=key, person=b"pcrecord",
+                           salt=struct.pack("<Q", purpose)).digest()
+
+
+def keyed(key, purpose, data):
+    return hashlib.blake2b(data, digest_size=32, key=subkey(key, purpose)).digest()
 
 
 def checksum(data):
@@ -74,7 +78,8 @@ def without(data, at, size):
 def unseal(sealed, beside, nonce, key, what):
     need(nacl, what + " is sealed: the module nacl is needed to open it")
     try:
-        return nacl.crypto_aead_xchacha20poly1305_ietf_decrypt(sealed, beside, nonce, key)
+        return nacl.crypto_aead_xchacha20poly1305_ietf_decrypt(
+            sealed, beside, nonce, subkey(key, PIECES))
     except Exception:
         raise Damaged(what + ": the seal does not open") from None
 
@@ -186,11 +191,12 @@ class Record:
         need(len(self.data) >= PROLOGUE, "no record: %d bytes" % len(self.data))
         need(self.data[:8] == MAGIC, "no record: the first bytes are others")
         major, minor = struct.unpack_from("<HH", self.data, 8)
-        need(major == 1, "major version %d" % major)
+        need(major in (1, 2), "major version %d" % major)
         (self.header_bytes, record_bytes, self.flags, self.face_bytes, self.block_count,
          self.entry_bytes, self.body_bytes) = struct.unpack_from("<IQIIIII", self.data, 12)
         need(not self.flags & 0xffff & ~SEALED, "flags %#x" % self.flags)
-        self.sealed = bool(self.flags & SEALED)
+        self.sealed, self.major = bool(self.flags & SEALED), major
+        need(major == 2 or not self.sealed, "a sealed record of version 1, which shows its ids")
         self.clear = PROLOGUE + self.face_bytes + self.block_count * self.entry_bytes
         need(self.face_bytes >= FACE and self.entry_bytes >= ENTRY, "parts of the header")
         need(not (self.face_bytes % 8 or self.entry_bytes % 8 or self.body_bytes % 8),
@@ -260,6 +266,7 @@ class Record:
                                 for k in ("offset", "stored", "bytes", "codec")}
                                for b in self.blocks]
         self.head["block_bytes"] = [b["bytes"] for b in self.blocks]
+        self.shown_key = bytes(self.data[PROLOGUE:PROLOGUE + 32])
 
     def stored(self, index):
         block = self.blocks[index]
@@ -269,7 +276,7 @@ class Record:
         body = self.data[self.clear:self.header_bytes]
         if not self.sealed:
             return body
-        need(key_id(self.key) == self.key_id, "sealed with another key")
+        need(subkey(self.key, KEY_ID, 16) == self.key_id, "sealed with another key")
         beside = without(without(self.data[:self.clear], 48, 16), PROLOGUE + 208, 24)
         self.checked["seals"] = True
         return unseal(body, beside, self.nonce, self.key, "header")
@@ -280,7 +287,7 @@ class Record:
             need(len(body) - at >= 16, "end of the body")
             tag, _, size = struct.unpack_from("<IIQ", body, at)
             need(tag > last and (size + 7) // 8 * 8 <= len(body) - at - 16, "field %d" % tag)
-            need(tag in (1, 2, 3, 4) or not tag & TAG_NEEDED, "field %d has to be known" % tag)
+            need(tag in (1, 2, 3, 4, 5) or not tag & TAG_NEEDED, "field %d has to be known" % tag)
             fields[tag] = body[at + 16:at + 16 + size]
             at, last = at + 16 + (size + 7) // 8 * 8, tag
         need(all(tag in fields for tag in (TAG_DESCRIPTION, TAG_TOKENS, TAG_CODEC)),
@@ -295,6 +302,24 @@ class Record:
             self.head["relative"] = list(struct.unpack("<%dq" % tokens, fields[TAG_RELATIVE]))
         need(1 <= len(name) <= 31 and 0 not in name, "name of the codec")
         self.head["codec_name"] = name.decode(errors="replace")
+        if self.sealed:
+            need(TAG_IDS in fields, "ids are missing")
+            self.read_ids(fields[TAG_IDS])
+
+    def read_ids(self, data):
+        """The face shows them keyed."""
+        need(len(data) >= 160 and 0 in data[128:160], "ids")
+        key, salt, content, parent, own = (data[i:i + 32] for i in range(0, 160, 32))
+        shown = {
+            "key": keyed(self.key, NAMES, key + own), "salt": keyed(self.key, SALTS, salt),
+            "content": keyed(self.key, CONTENTS, content), "parent": keyed(
+                self.key, NAMES, parent + own)
+        }
+        for name, value in zip(shown, (key, salt, content, parent)):
+            if self.head[name]:
+                need(self.head[name] == shown[name].hex(), "it shows another %s than its own" % name)
+                self.head[name] = value.hex()
+        self.head["own_kernels"] = own.split(b"\0")[0].decode(errors="replace")
 
     def read_description(self, data):
         need(len(data) >= DESCRIPTION and 0 in data[32:64], "description")
@@ -317,24 +342,24 @@ class Record:
         block = self.blocks[index]
         if not self.sealed:
             return self.stored(index)
-        beside = MAGIC + struct.pack("<HHI32sQII", 1, 0, 1 + index, bytes.fromhex(self.head["key"]),
+        beside = MAGIC + struct.pack("<HHI32sQII", self.major, 0, 1 + index, self.shown_key,
                                      block["bytes"], block["codec"], 0)
         return unseal(self.stored(index), beside, block["nonce"], self.key, "block %d" % index)
 
 
-def check_name(name, head):
+def check_name(name, head, shown_key):
     """A file of a folder of records: its key, and its seal ("The folder")."""
     parts = re.fullmatch(r"([0-9a-f]{64})(?:\.([0-9a-z+.-]{1,63}))?\.pcr", name)
     if not parts:
         return
     seal = re.match(r"[0-9a-f]{32}(?=\.|$)", parts[2] or "")
-    need(parts[1] == head["key"], "its name says another key")
+    need(parts[1] == shown_key.hex(), "its name says another key")
     need((seal[0] if seal else "") == head["seal_id"], "its name says another seal than it has")
 
 
 def read(path, key, options):
     record = Record(path.read_bytes(), key)
-    check_name(path.name, record.head)
+    check_name(path.name, record.head, record.shown_key)
     if record.opened:
         blocks = [record.block(i) for i in range(record.block_count)]
         if options.blocks:

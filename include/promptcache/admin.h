@@ -163,7 +163,7 @@ typedef struct pc_folder_options {
 /* A record. Without the key of a sealed record, model and shape are zero. */
 typedef struct pc_record_info {
     size_t struct_size;
-    uint8_t key[32];
+    uint8_t key[32];   /* of a sealed record that was not opened: `name` */
     uint8_t model[32]; /* fingerprint */
     char architecture[32];
     uint32_t codec;           /* PC_CODEC_… */
@@ -190,6 +190,8 @@ typedef struct pc_record_info {
     char variant[64]; /* of its file's name, between key and suffix; "": none */
     uint32_t opened;  /* 1: all of it could be read; 0: its key or codec is missing */
     uint32_t reserved;
+    /* In its file's name: the key, of a sealed record a digest of it that takes the seal_key. */
+    uint8_t name[32];
 } pc_record_info;
 
 /* Reads the headers of a folder's records.
@@ -199,9 +201,9 @@ PC_API pc_status pc_folder_open(pc_folder **out, pc_context *context, const char
                                 const pc_folder_options *options);
 PC_API void pc_folder_free(pc_folder *folder);
 PC_API size_t pc_folder_count(const pc_folder *folder);
-/* A record as it was when the folder was opened, in the order of keys.
+/* A record as it was when the folder was opened, in the order of names.
  * Returns PC_ERR_FORMAT (its header is damaged, or does not fit its name), PC_ERR_UNSUPPORTED (of a
- * later format), PC_ERR_IO; key and file_bytes are set all the same. */
+ * later format), PC_ERR_IO; key, name and file_bytes are set all the same. */
 PC_API pc_status pc_folder_get(const pc_folder *folder, size_t index, pc_record_info *info);
 /* Tokens of a record: tokens [capacity].
  * Returns PC_ERR_LIMIT (capacity), PC_ERR_UNSUPPORTED (sealed with another key). */
@@ -293,7 +295,7 @@ PC_API pc_status pc_plugin_get(size_t index, pc_plugin_info *info);
 #define PC_MODEL_FILE_TYPE_INIT {sizeof(pc_model_file_type), NULL, 0, 0, 0, 0, 0}
 #define PC_FOLDER_OPTIONS_INIT {sizeof(pc_folder_options), NULL, 0}
 #define PC_RECORD_INFO_INIT {sizeof(pc_record_info), {0}, {0}, {0}, 0, 0, 0, 0, 0, 0, 0, 0, 0, \
-    0, 0, 0, 0, 0, 0, 0, 0, 0, {0}, {0}, {0}, 0, 0}
+    0, 0, 0, 0, 0, 0, 0, 0, 0, {0}, {0}, {0}, 0, 0, {0}}
 #define PC_COSTS_INIT {sizeof(pc_costs), {0}, {0}, 0, 0, {0}, {0}}
 #define PC_CALIBRATE_OPTIONS_INIT {sizeof(pc_calibrate_options), NULL, NULL, NULL}
 #define PC_PLUGIN_INFO_INIT {sizeof(pc_plugin_info), NULL, NULL, NULL, 0, 0}

@@ -174,7 +174,9 @@ static pc_status make_tiers(pc_cache *cache, const pc_cache_options *o)
         status = pc__tier_disk_new(&cache->tiers[PC_TIER_DISK], &c, o->disk_path);
     }
     if (status >= 0 && o->remote) {
-        pc__tier_common c = tier_options(cache, o, o->remote_codec, PC_CODEC_ZSTD, 1);
+        /* Whoever guesses a prompt can compute its states, compress them and compare the sizes. */
+        uint32_t codec = cache->seal_key ? PC_CODEC_RAW : PC_CODEC_ZSTD;
+        pc__tier_common c = tier_options(cache, o, o->remote_codec, codec, 1);
         status = pc__tier_remote_new(&cache->tiers[PC_TIER_REMOTE], &c, o->remote);
     }
     return status;

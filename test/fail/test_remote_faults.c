@@ -397,9 +397,9 @@ static void plant(const sample *s)
     c.record.seal_key = key;
     snprintf(address, sizeof address, "redis://127.0.0.1:%d", server.port);
     CHECK_OK(pc__tier_remote_new(&tier, &c, address));
-    memset(((pc__remote_tier *)tier)->client.variant, 0, PC__VARIANT);
     CHECK_OK(sample_put(tier, s, 5, &reason));
     tier->ops->free(tier);
+    sample_move(&server, s, &c.record, &common.record);
 }
 
 /* A writer that replaces a record which it cannot open is killed after every few bytes that it

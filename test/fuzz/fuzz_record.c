@@ -34,7 +34,7 @@ static void check_read(const pc__record *record, size_t size)
     uint64_t bytes = 0;
     pc__record_describe(record, &info);
     FUZZ_CHECK(memchr(image->form.architecture, 0, sizeof image->form.architecture)
-               && info.version / 256 == 1);
+               && info.version / 256 >= 1 && info.version / 256 <= 2);
     FUZZ_CHECK(image->cost >= 0 && image->ttl >= 0 && image->lossy <= 1
                && image->block_count <= PC__MAX_BLOCKS && !image->blocks);
     for (size_t i = 0; i < image->block_count; i++)
@@ -141,10 +141,17 @@ static uint8_t *stored_of(uint8_t *data, size_t size, const parts *p, uint32_t b
                : NULL;
 }
 
+static const uint8_t *piece_key(void)
+{
+    static uint8_t key[PC__SEAL_KEY];
+    crypto_kdf_derive_from_key(key, sizeof key, PC__SEAL_PIECES, "pcrecord", golden_key());
+    return key;
+}
+
 /* The bytes inside of a seal and back, without a look at the tag: one keystream does both. */
 static void cross(uint8_t *bytes, size_t sealed, const uint8_t *nonce)
 {
-    crypto_stream_xchacha20_xor_ic(bytes, bytes, sealed - PC__SEAL_TAG, nonce, 1, golden_key());
+    crypto_stream_xchacha20_xor_ic(bytes, bytes, sealed - PC__SEAL_TAG, nonce, 1, piece_key());
 }
 
 static void open_seals(uint8_t *data, size_t size)
@@ -167,10 +174,11 @@ static void close_block(uint8_t *data, const parts *p, uint32_t block, uint8_t *
     uint8_t *entry = entry_of(data, p, block), beside[PC__RECORD_BESIDE];
     pc__record_head head;
     pc__record_entry e = {.raw = pc__get_u64(entry + 16), .codec = pc__get_u32(entry + 24)};
-    memcpy(head.key.bytes, data + PC__RECORD_PROLOGUE, 32);
+    memcpy(head.shown.key.bytes, data + PC__RECORD_PROLOGUE, 32);
+    head.major = data[8];
     pc__record_beside(&head, &e, block, beside);
     crypto_aead_xchacha20poly1305_ietf_encrypt(stored, NULL, stored, bytes - PC__SEAL_TAG, beside,
-                                               sizeof beside, NULL, entry + 48, golden_key());
+                                               sizeof beside, NULL, entry + 48, piece_key());
 }
 
 static void close_body(uint8_t *data, const parts *p)
@@ -181,7 +189,7 @@ static void close_body(uint8_t *data, const parts *p)
     memset(data + PC__RECORD_SUM_AT, 0, PC__CHECKSUM);
     crypto_aead_xchacha20poly1305_ietf_encrypt(data + p->clear, NULL, data + p->clear,
                                                p->body - PC__SEAL_TAG, data, p->clear, NULL, nonce,
-                                               golden_key());
+                                               piece_key());
     memcpy(data + PC__RECORD_NONCE_AT, nonce, sizeof nonce);
 }
 

@@ -17,7 +17,15 @@ from second_reader import Readers, check, finish, fnv  # noqa: E402
 KEY = bytes(range(0xa0, 0xc0))
 
 
+def refused(readers, path):
+    """A sealed record of version 1 shows its ids: nobody writes or reads it any more."""
+    check(readers.library(path) is None and readers.document(path, "--key", KEY.hex()) is None,
+          "%s is refused by both" % path.name)
+
+
 def compare(readers, folder, path):
+    if path.read_bytes()[24] & 1 and path.read_bytes()[8] == 1:
+        return refused(readers, path)
     key = ["--key", KEY.hex()] if path.read_bytes()[24] & 1 else []
     blocks = folder / (path.stem + "-blocks")
     want, have = readers.library(path), readers.document(path, *key, "--blocks", str(blocks))
@@ -36,8 +44,11 @@ def compare(readers, folder, path):
               "%s: block %d" % (path.name, i))
     if key:
         closed = readers.document(path)
-        check(closed and "model" not in closed and closed["key"] == want["key"],
+        check(closed and "model" not in closed,
               "%s: without its key only the face is told" % path.name)
+        for name in ("key", "salt", "content", "parent"):
+            check(not want[name] or closed[name] != want[name],
+                  "%s: it does not show its %s" % (path.name, name))
 
 
 def damage(readers, folder, path):
@@ -71,7 +82,7 @@ def main():
         for path in records:
             compare(readers, folder, path)
         damage(readers, folder, folder / "raw-host.pcr")
-        damage(readers, folder, folder / "raw-bf16-sealed.pcr")
+        damage(readers, folder, folder / "raw-bf16-sealed-2.pcr")
     return finish()
 
 

@@ -267,8 +267,8 @@ static inline const char *disk_sealed_path(const char *path, uint32_t number,
     static unsigned next;
     char *out = ring[next++ % 4], name[PC__DISK_NAME];
     pc__record_options options = {.seal_key = seal_key};
-    pc__record_name record_name = {.key = disk_key(number)};
-    pc__variant_of(&options, record_name.variant);
+    pc__id key = disk_key(number);
+    pc__record_name record_name = pc__record_name_of(&key, &options);
     pc__disk_file_name(&record_name, name);
     snprintf(out, sizeof ring[0], "%s/%.2s/%s", path, name, name);
     return out;
@@ -280,7 +280,7 @@ static inline void disk_plant(const char *path, uint32_t number, const uint8_t *
 {
     const char *name = disk_sealed_path(path, number, seal_key);
     char sub[PATH_MAX];
-    snprintf(sub, sizeof sub, "%s/%02x", path, disk_key(number).bytes[0]);
+    snprintf(sub, sizeof sub, "%.*s", (int)(strrchr(name, '/') - name), name);
     mkdir(sub, 0700);
     int fd = open(name, O_WRONLY | O_CREAT | O_TRUNC, 0600);
     CHECK(fd >= 0 && write(fd, data, size) == (ssize_t)size && !close(fd));

@@ -18,7 +18,8 @@ enum {
 typedef struct golden_case {
     const char *name; /* of the file */
     uint32_t codec, layout, dtype;
-    uint32_t sealed, relative, lossy;
+    uint32_t sealed; /* the major version of a sealed record; 0: not sealed */
+    uint32_t relative, lossy;
     size_t tokens;
     int least, most;     /* whole numbers that the codec's scales represent exactly */
     const char *kernels; /* NULL: written in version 1.0, which did not name them */
@@ -47,6 +48,14 @@ static const golden_case golden_cases[] = {
     {"zstd-bf16-latent", PC_CODEC_ZSTD, PC_LAYOUT_LATENT, PC_DTYPE_BF16, 0, 0, 0, 70, -100, 100,
      "c"},
     {"i8-bf16-latent", PC_CODEC_I8, PC_LAYOUT_LATENT, PC_DTYPE_BF16, 0, 0, 1, 70, -127, 127, "c"},
+    {"raw-bf16-sealed-2", PC_CODEC_RAW, PC_LAYOUT_PAGES, PC_DTYPE_BF16, 2, 1, 0, 70, -100, 100,
+     "avx2"},
+    {"zstd-f32-sealed-2", PC_CODEC_ZSTD, PC_LAYOUT_PAGES, PC_DTYPE_F32, 2, 0, 0, 70, -100, 100,
+     "c"},
+    {"i8-f32-sealed-2", PC_CODEC_I8, PC_LAYOUT_PAGES, PC_DTYPE_F32, 2, 1, 1, 70, -127, 127, ""},
+    {"i4-f16-sealed-2", PC_CODEC_I4, PC_LAYOUT_PAGES, PC_DTYPE_F16, 2, 0, 1, 70, -8, 7, "c"},
+    {"zstd-bf16-own-sealed-2", PC_CODEC_ZSTD, PC_LAYOUT_PAGES, PC_DTYPE_BF16, 2, 1, 0, 70, -100,
+     100, "c+dnn3.1.1-7f"},
 };
 
 enum { GOLDEN_CASES = sizeof golden_cases / sizeof golden_cases[0] };
@@ -57,6 +66,15 @@ static inline const uint8_t *golden_key(void)
     for (int i = 0; i < 32; i++)
         key[i] = (uint8_t)(0xa0 + i);
     return key;
+}
+
+/* "-own-" in the name: for readers with these kernels alone. */
+static inline pc__record_options golden_options(const golden_case *c, const pc__codecs *codecs)
+{
+    return (pc__record_options){.codecs = codecs,
+                                .codec = c->codec,
+                                .kernels = strstr(c->name, "-own-") ? c->kernels : NULL,
+                                .seal_key = c->sealed ? golden_key() : NULL};
 }
 
 typedef struct golden_image {

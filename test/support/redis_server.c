@@ -214,6 +214,16 @@ const char *pc_redis_ask(const pc_redis *server, const char *format, ...)
     return out;
 }
 
+void pc_redis_rename(const pc_redis *server, const char *from, const char *to)
+{
+    const char *answer = pc_redis_ask(
+        server,
+        "EVAL \"for _,k in ipairs(redis.call('KEYS',ARGV[1]..'*')) do "
+        "redis.call('RENAME',k,ARGV[2]..k:sub(#ARGV[1]+1)) end return 'OK'\" 0 %s %s",
+        from, to);
+    CHECK_STR(answer, "OK");
+}
+
 int pc_redis_clients(const pc_redis *server)
 {
     const char *at = strstr(pc_redis_ask(server, "INFO clients"), "connected_clients:");

@@ -36,6 +36,9 @@ struct sockaddr_in pc_redis_address(int port); /* on 127.0.0.1 */
 const char *pc_redis_ask(const pc_redis *server, const char *format, ...)
     __attribute__((format(printf, 2, 3)));
 
+/* Renames all values whose names begin with `from`, so that they begin with `to`. */
+void pc_redis_rename(const pc_redis *server, const char *from, const char *to);
+
 int pc_redis_clients(
     const pc_redis *server); /* connected now, but for the one that asks; -1: no answer */
 void pc_redis_until(const pc_redis *server,

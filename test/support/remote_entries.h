@@ -6,6 +6,8 @@
 #include <string.h>
 
 #include "base/context.h"
+#include "redis_server.h"
+#include "store/remote/remote_entry.h"
 #include "store/tier.h"
 #include "testing.h"
 
@@ -96,6 +98,19 @@ static inline pc_status sample_put(pc__tier *tier, const sample *s, double secon
                                    uint32_t *reason)
 {
     return tier->ops->put(tier, &s->image, pc__now() + seconds, reason);
+}
+
+/* Moves the record that a writer with the options `from` has put to where a reader with the
+ * options `to` looks. */
+static inline void sample_move(const pc_redis *server, const sample *s,
+                               const pc__record_options *from, const pc__record_options *to)
+{
+    pc__record_name names[2] = {pc__record_name_of(&s->image.key, from),
+                                pc__record_name_of(&s->image.key, to)};
+    pc__remote_name texts[2] = {pc__remote_entry_name(&names[0], 0, 0),
+                                pc__remote_entry_name(&names[1], 0, 0)};
+    if (strcmp(texts[0].text, texts[1].text) != 0)
+        pc_redis_rename(server, texts[0].text, texts[1].text);
 }
 
 static inline void check_balance(pc__tier *tier)

@@ -70,7 +70,7 @@ static inline record_file stranger_make(int kind, const pc__image *image, const 
     record_file file = record_file_new();
     CHECK_OK(pc__record_write(&pc__libc_allocator, image, &options, &file.sink, NULL));
     if (kind == STRANGER_LATER) {
-        file.data[8] = PC__RECORD_MAJOR + 1;
+        file.data[8] = PC__RECORD_SEALED_MAJOR + 1;
         pc__record_header_sum(file.data, pc__get_u32(file.data + 12),
                               file.data + PC__RECORD_SUM_AT);
     }

@@ -194,9 +194,12 @@ static void test_sealed(void)
     memset(key, 5, sizeof key);
     memset(wrong, 6, sizeof wrong);
     const char *path = filled_folder(key);
-    pc_folder *folder = open_folder(path, NULL);
+    pc_folder *folder = open_folder(path, key);
     pc_record_info info = PC_RECORD_INFO_INIT;
-    size_t count = 0, index = index_of(folder, 8);
+    size_t count = 0, index = index_of(folder, 8); /* the order is that of names */
+    pc_folder_free(folder);
+    folder = open_folder(path, NULL);
+    CHECK(index_of(folder, 8) == SIZE_MAX);
     int32_t ids[TOY_TOKENS];
     CHECK_INT(pc_folder_count(folder), COUNT);
     CHECK_OK(pc_folder_get(folder, index, &info));

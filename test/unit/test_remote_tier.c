@@ -228,12 +228,12 @@ static void plant(const pc_redis *server, int kind, const uint8_t *key, const sa
     pc__codecs *strange;
     pc__tier_common c = common_of(NULL, key, 0);
     uint32_t reason;
+    const pc__record_options reader = c.record;
     c.record = stranger_options(kind, key, &strange);
     pc__tier *tier = open_tier(address_of(server, ""), &c);
-    c.record.seal_key = key;
-    pc__variant_of(&c.record, ((pc__remote_tier *)tier)->client.variant);
     CHECK_OK(sample_put(tier, s, 5, &reason));
     tier->ops->free(tier);
+    sample_move(server, s, &c.record, &reader);
     pc__codecs_free(strange);
 }
 

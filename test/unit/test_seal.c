@@ -1,5 +1,5 @@
-/* Catches: seals that another implementation cannot open, nonces that repeat, an unnoticed change
- * of any bit of piece, nonce, key or authenticated data. */
+/* Catches: seals and keyed digests that another implementation cannot make, nonces that repeat, an
+ * unnoticed change of any bit of piece, nonce, key or authenticated data. */
 #include <string.h>
 
 #include "store/record/seal.h"
@@ -21,7 +21,8 @@ static size_t unhex(const char *hex, uint8_t *out)
     return n;
 }
 
-/* draft-irtf-cfrg-xchacha-03, appendix A.3.1 */
+/* The message and the numbers of draft-irtf-cfrg-xchacha-03, appendix A.3.1, with the subkey for
+ * pieces; computed with PyNaCl and hashlib. */
 static void test_vector(void)
 {
     uint8_t key[32], nonce[24], beside[12], sealed[256], out[256];
@@ -31,11 +32,10 @@ static void test_vector(void)
     for (int i = 0; i < 24; i++)
         nonce[i] = (uint8_t)(0x40 + i);
     unhex("50515253c0c1c2c3c4c5c6c7", beside);
-    size = unhex("bd6d179d3e83d43b9576579493c0e939572a1700252bfaccbed2902c21396cbb731c7f1b0b4aa6440"
-                 "bf3a82f4eda7e39ae64c6708c54c216"
-                 "cb96b72e1213b4522f8c9ba40db5d945b11b69b982c1bb9e3f3fac2bc369488f76b2383565d3fff92"
-                 "1f9664c97637da9768812f615c68b13"
-                 "b52ec0875924c1c7987947deafd8780acf49",
+    size = unhex("ad568e56ce2b1c5c32b6d621fa039f445982d50f98d4a44baf0cd08b36bdbb4069fea8f7"
+                 "7703e4df0c35f3b6359a5c97c309e5690b20a490b18c036722339c2feba1f90514e69290"
+                 "e82c1fefd9deab9d837942699143a61249e91397ac2226bf7fda259b0e8626d9389fd5b6"
+                 "961cb370dfedeac0fdd4d93795ab237ca9f9024f3f3c",
                  sealed);
     CHECK_INT(size, sizeof message - 1 + PC__SEAL_TAG);
     CHECK_OK(pc__seal_open(out, sealed, size, beside, sizeof beside, nonce, key));
@@ -87,14 +87,25 @@ static void test_in_place(void)
 }
 
 /* By doc/format.md: computed with Python's hashlib. */
-static void test_key_id(void)
+static void test_subkeys(void)
 {
-    uint8_t key[32], id[PC__SEAL_KEY_ID], want[PC__SEAL_KEY_ID];
-    for (int i = 0; i < 32; i++)
-        key[i] = (uint8_t)i;
-    unhex("7ec6a2f8fc0e8a924827f1d0a1f39d7d", want);
+    static const char *const digests[] = {
+        "ce50bd7895664eb391d425801ff203891b1db0f362a9fa3e7a659cafb564de10",
+        "b8db57010e1369d3a6179e42fa2829eb260b5195a626a3781a713a2dc89e9e45",
+        "924fc3fed65638fcd76593abc8302f3031945684ad7a22a0131f35d83a8c170c"};
+    uint8_t key[32], data[64], id[PC__SEAL_KEY_ID], want[32];
+    for (int i = 0; i < 64; i++)
+        data[i] = key[i % 32] = (uint8_t)(i % 32);
+    for (int i = 32; i < 64; i++)
+        data[i] = (uint8_t)i;
+    unhex("d041032e395ac073d211b07c5270fe0f", want);
     pc__seal_key_id(key, id);
     CHECK(!memcmp(id, want, sizeof id));
+    for (uint32_t i = 0; i < 3; i++) {
+        pc__id digest = pc__seal_digest(key, PC__SEAL_NAMES + i, data, sizeof data);
+        unhex(digests[i], want);
+        CHECK(!memcmp(digest.bytes, want, sizeof want));
+    }
 }
 
 int main(void)
@@ -102,6 +113,6 @@ int main(void)
     test_vector();
     test_changes();
     test_in_place();
-    test_key_id();
+    test_subkeys();
     return pc_test_end();
 }

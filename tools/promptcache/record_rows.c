@@ -85,10 +85,13 @@ static int read_wanted(const char *text, wanted *out)
 
 static int is_wanted(const wanted *w, const pc_record_info *info)
 {
-    char key[65];
+    char key[65], name[65];
+    size_t digits = strlen(w->digits);
     key_text(info->key, key);
-    return !strncmp(key, w->digits, strlen(w->digits))
-           && (!w->is_file || !strcmp(info->variant, w->variant));
+    key_text(info->name, name);
+    if (w->is_file)
+        return !strcmp(name, w->digits) && !strcmp(info->variant, w->variant);
+    return !strncmp(key, w->digits, digits) || !strncmp(name, w->digits, digits);
 }
 
 int find_record(const folder_view *view, const command *about, const char *text, size_t *index)
@@ -173,14 +176,15 @@ static const char *state_name(const folder_view *view, const pc_record_info *inf
 
 json_t *record_json(const pc_record_info *info, pc_status status)
 {
-    char key[65], model[65], codec[24], dtype[24], version[24], seal[33];
+    char key[65], name[65], model[65], codec[24], dtype[24], version[24], seal[33];
     json_t *row;
     key_text(info->key, key);
+    key_text(info->name, name);
     key_text(info->model, model);
     seal_text(info, seal);
     snprintf(version, sizeof version, "%u.%u", info->version / 256, info->version % 256);
-    row = json_pack("{s:s,s:s,s:I,s:b}", "key", key, "variant", info->variant, "file_bytes",
-                    (json_int_t)info->file_bytes, "readable", status >= 0);
+    row = json_pack("{s:s,s:s,s:s,s:I,s:b}", "key", key, "name", name, "variant", info->variant,
+                    "file_bytes", (json_int_t)info->file_bytes, "readable", status >= 0);
     if (status < 0) {
         json_object_set_new(row, "error", json_text(pc_error_text(), strlen(pc_error_text())));
         return row;
@@ -230,6 +234,10 @@ void print_record(const folder_view *view, const pc_record_info *info)
     char seal[80], text[65], codec[24], dtype[24], written[24], expires[24];
     key_text(info->key, text);
     printf("key           %s\n", text);
+    if (memcmp(info->key, info->name, sizeof info->key) != 0) {
+        key_text(info->name, text);
+        printf("name          %s\n", text);
+    }
     if (*info->variant)
         printf("variant       %s\n", info->variant);
     key_text(info->model, text);

@@ -101,7 +101,7 @@ void pc__disk_report_event(const pc__disk *disk, uint32_t kind, uint32_t reason,
 
 pc__record_name pc__disk_record_name(const pc__disk *disk, const pc__id *key)
 {
-    return pc__record_name_of(key, disk->variant);
+    return pc__record_name_of(key, &disk->record);
 }
 
 /* With `usable`: opens the seal, to learn whether we can use the record. Without: the face, which
@@ -119,7 +119,8 @@ static void facts_of_source(const pc__disk *disk, pc__source *source, pc__disk_f
     if (status < 0)
         return;
     if (pc__record_name_matches(&record_name, record)) { /* else it is a record of another name */
-        pc__disk_facts_of(facts, &record_name, pc__record_image(record), facts->bytes, facts->last);
+        pc__disk_facts_of(facts, &record_name, pc__record_image(record), pc__record_shown(record),
+                          facts->bytes, facts->last);
         if (usable)
             *usable = pc__record_usable(record);
     }
@@ -218,7 +219,6 @@ pc_status pc__disk_open(pc__disk *disk, const pc__tier_common *common, const cha
     disk->mem = disk->table.eviction.mem = *common->mem;
     disk->context = common->context;
     disk->record = common->record;
-    pc__variant_of(&disk->record, disk->variant);
     disk->budget = disk->table.eviction.budget = common->budget;
     disk->read_only = common->read_only != 0;
     pc__disk_lock_init(&disk->lock);

@@ -21,7 +21,6 @@ typedef struct pc__disk {
     const pc_context *context; /* for its log; may be NULL */
     pc__dir root;
     pc__record_options record;
-    char variant[PC__VARIANT]; /* of the records that we write and read */
     pc__tier_callbacks callbacks;
     uint64_t budget;
     int read_only;

@@ -188,7 +188,9 @@ static void add_to_table(pc__disk *disk, const pc__record_name *record_name, con
 {
     pc__disk_facts facts;
     pc__disk_entry *e;
-    pc__disk_facts_of(&facts, record_name, image, bytes, pc__now_date());
+    pc__shown shown;
+    pc__shown_of(&shown, image, &disk->record);
+    pc__disk_facts_of(&facts, record_name, image, &shown, bytes, pc__now_date());
     pthread_mutex_lock(&disk->guard);
     e = pc__disk_table_find(&disk->table, record_name);
     if (e) {
@@ -201,6 +203,7 @@ static void add_to_table(pc__disk *disk, const pc__record_name *record_name, con
         disk->counts.lost++; /* other processes have it; a scan finds it */
     else
         e->is_verified = 1;
+    pc__disk_table_know(e, &image->key);
     disk->changes++;
     pthread_mutex_unlock(&disk->guard);
 }

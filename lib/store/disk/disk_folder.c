@@ -26,7 +26,7 @@ struct pc_folder {
     uint8_t seal_key[32];
     pc__record_options record;
     pc__dir root;
-    folder_item *items; /* [count] by key, then by variant */
+    folder_item *items; /* [count] by name, then by variant */
     size_t count;
     pc__disk disk; /* open for removals if has_disk */
     int has_disk;
@@ -69,7 +69,7 @@ static pc_status open_item(pc_folder *folder, const pc__record_name *record_name
     status = pc__record_open_frame(record, &folder->mem, &folder->record, *source);
     if (status >= 0 && !pc__record_name_matches(record_name, *record))
         status = pc__fail(PC_ERR_FORMAT,
-                          pc__id_equal(&pc__record_image(*record)->key, &record_name->key)
+                          pc__id_equal(&pc__record_shown(*record)->key, &record_name->key)
                               ? "its name says another seal than it has"
                               : "it holds the record of another key");
     if (status >= 0)
@@ -95,7 +95,9 @@ static pc_status read_item(pc_folder *folder, folder_item *it)
         pc__record_free(record);
         source->close(source);
     }
-    memcpy(it->info.key, it->record_name.key.bytes, sizeof it->info.key);
+    memcpy(it->info.name, it->record_name.key.bytes, sizeof it->info.name);
+    if (status < 0)
+        memcpy(it->info.key, it->info.name, sizeof it->info.key);
     memcpy(it->info.variant, it->record_name.variant, sizeof it->info.variant);
     it->info.file_bytes = it->bytes;
     it->status = status;

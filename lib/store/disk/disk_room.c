@@ -171,6 +171,7 @@ static pc_status erase_record(pc__disk *disk, const pc__record_name *record_name
     pc__disk_entry *e;
     uint64_t bytes;
     uint32_t tokens = 0;
+    pc__id key = record_name->key;
     pc_status status;
     PC__TRY_RETURN(pc__disk_lock_mark(&disk->lock, &disk->root));
     status = remove_or_reuse(disk, record_name, spare, &bytes);
@@ -181,6 +182,8 @@ static pc_status erase_record(pc__disk *disk, const pc__record_name *record_name
     e = pc__disk_table_find(&disk->table, record_name);
     if (e)
         tokens = e->facts.tokens;
+    if (e && e->has_key)
+        key = e->key;
     if (e || status == PC_OK) { /* missing in the folder, or unknown to the table */
         disk->counts.found += !e;
         disk->counts.lost += lost || status == PC_MISS;
@@ -196,7 +199,7 @@ static pc_status erase_record(pc__disk *disk, const pc__record_name *record_name
         pc__disk_table_drop(&disk->table, e);
     pthread_mutex_unlock(&disk->guard);
     if (status == PC_OK)
-        pc__disk_queue_event(disk, kind, reason, &record_name->key, bytes, tokens, 0);
+        pc__disk_queue_event(disk, kind, reason, &key, bytes, tokens, 0);
     return status;
 }
 

@@ -28,7 +28,8 @@ pc_status pc__disk_table_add(pc__disk_table *table, const pc__disk_facts *facts,
         *out = NULL;
     if (!e)
         return PC_ERR_NOMEM;
-    pc__record_name parent = pc__record_name_of(&facts->parent, facts->record_name.variant);
+    pc__record_name parent = facts->record_name;
+    parent.key = facts->parent;
     e->facts = *facts;
     e->item = (pc__eviction_item){.key = pc__record_name_id(&facts->record_name),
                                   .parent = pc__record_name_id(&parent),
@@ -52,6 +53,14 @@ pc_status pc__disk_table_add(pc__disk_table *table, const pc__disk_facts *facts,
     if (out)
         *out = e;
     return PC_OK;
+}
+
+void pc__disk_table_know(pc__disk_entry *entry, const pc__id *key)
+{
+    if (!entry)
+        return;
+    entry->key = *key;
+    entry->has_key = 1;
 }
 
 void pc__disk_table_drop(pc__disk_table *table, pc__disk_entry *entry)
@@ -86,12 +95,12 @@ void pc__disk_table_free(pc__disk_table *table)
 }
 
 void pc__disk_facts_of(pc__disk_facts *facts, const pc__record_name *record_name,
-                       const pc__image *image, uint64_t bytes, int64_t last)
+                       const pc__image *image, const pc__shown *shown, uint64_t bytes, int64_t last)
 {
     *facts = (pc__disk_facts){
         .record_name = *record_name,
-        .content = image->content,
-        .parent = image->parent,
+        .content = shown->content,
+        .parent = shown->parent,
         .has_content = image->has_content != 0,
         .has_parent = image->has_parent != 0,
         .state = PC__DISK_READ,

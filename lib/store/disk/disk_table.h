@@ -16,7 +16,7 @@ enum {
 /* One record; a row of the index. */
 typedef struct pc__disk_facts {
     pc__record_name record_name;
-    pc__id content, parent;
+    pc__id content, parent; /* as shown */
     uint32_t has_content, has_parent;
     uint32_t state; /* PC__DISK_… */
     uint32_t tokens;
@@ -38,6 +38,9 @@ typedef struct pc__disk_entry {
     uint64_t last_scan;    /* number of the last scan that found it */
     int64_t touched;       /* date that we have set on the file */
     int is_verified;       /* this process has written or opened it */
+    /* Its key, not as shown, for events; known once this process has written or read it. */
+    pc__id key;
+    int has_key;
 } pc__disk_entry;
 
 typedef struct pc__disk_table { /* zero-initialised but for eviction.mem: empty */
@@ -58,9 +61,12 @@ void pc__disk_table_drop(pc__disk_table *table, pc__disk_entry *entry);
 void pc__disk_table_use(pc__disk_table *table, pc__disk_entry *entry, int64_t now);
 /* Drops an entry that was evicted; its uses are remembered. */
 void pc__disk_table_evict(pc__disk_table *table, pc__disk_entry *entry);
-/* From the image of a record. */
+/* From the image of a record. Table and index have the ids as shown: others can read the index. */
 void pc__disk_facts_of(pc__disk_facts *facts, const pc__record_name *record_name,
-                       const pc__image *image, uint64_t bytes, int64_t last);
+                       const pc__image *image, const pc__shown *shown, uint64_t bytes,
+                       int64_t last);
+/* This process knows the record by this key; NULL entry does nothing. */
+void pc__disk_table_know(pc__disk_entry *entry, const pc__id *key);
 int pc__disk_facts_expired(const pc__disk_facts *facts, int64_t now);
 
 #endif

@@ -142,12 +142,12 @@ static uint32_t absence_reason(pc__tier *tier, const pc__id *key)
 {
     const pc__disk *disk = folder_of(tier);
     pc__record_options any = self_of(tier)->common.record;
-    pc__record_name record_name = {.key = *key};
+    pc__record_name record_name;
     struct stat st;
     if (!disk || !any.kernels)
         return PC_REASON_NONE;
     any.kernels = NULL;
-    pc__variant_of(&any, record_name.variant);
+    record_name = pc__record_name_of(key, &any);
     return pc__disk_stat_record(&disk->root, &record_name, &st) ? PC_REASON_KERNELS
                                                                 : PC_REASON_NONE;
 }
@@ -240,6 +240,7 @@ static void read_done(pc__tier *tier, const pc__id *key, pc_status status, uint6
     pc__count_read(&disk->counts, status, bytes, seconds);
     e = pc__disk_table_find(&disk->table, &record_name);
     tokens = e ? e->facts.tokens : 0;
+    pc__disk_table_know(e, key);
     if (e) {
         e->is_verified = status >= 0;
         touch = status >= 0 && count_use(disk, e);
@@ -268,11 +269,13 @@ static pc_status put(pc__tier *tier, const pc__image *image, double deadline, ui
 static int has_content(pc__tier *tier, const pc__id *content)
 {
     pc__disk *disk = folder_of(tier);
+    pc__id shown;
     int known;
     if (!disk)
         return 0;
+    shown = pc__shown_content(content, &disk->record);
     pthread_mutex_lock(&disk->guard);
-    known = pc__eviction_has_content(&disk->table.eviction, content);
+    known = pc__eviction_has_content(&disk->table.eviction, &shown);
     pthread_mutex_unlock(&disk->guard);
     return known;
 }
@@ -293,6 +296,9 @@ static void remove_key(pc__tier *tier, const pc__id *key)
     if (!disk)
         return;
     record_name = pc__disk_record_name(disk, key);
+    pthread_mutex_lock(&disk->guard);
+    pc__disk_table_know(pc__disk_table_find(&disk->table, &record_name), key);
+    pthread_mutex_unlock(&disk->guard);
     pc__disk_erase(disk, &record_name, PC_EVENT_REMOVE, PC_REASON_NONE, 0);
     pc__disk_leave(disk);
 }

@@ -1,8 +1,8 @@
-/* Records: the states of a segment as bytes that outlive the process (doc/format.md, "Records",
- * version 1). Piece 0 of a record is its header, piece 1 + i its block i. A file holds them in this
- * order, at offsets that the header tells (blocks at multiples of 4096). A server or a tier in
- * memory may hold each piece by itself. The header is written last: a record without it does not
- * exist. All input is checked (length, checksum, seal) before it is used. */
+/* Records: the states of a segment as bytes that outlive the process (doc/format.md, "Records").
+ * Piece 0 of a record is its header, piece 1 + i its block i. A file holds them in this order, at
+ * offsets that the header tells (blocks at multiples of 4096). A server or a tier in memory may
+ * hold each piece by itself. The header is written last: a record without it does not exist. All
+ * input is checked (length, checksum, seal) before it is used. */
 #ifndef PC_STORE_RECORD_H
 #define PC_STORE_RECORD_H
 
@@ -10,6 +10,7 @@
 #include <stdatomic.h>
 
 #include "store/codec/codec.h"
+#include "store/record/shown.h"
 
 typedef struct pc__record pc__record; /* the header of a record that is being read. Immutable:
                                          several threads may read blocks */
@@ -46,12 +47,15 @@ typedef struct pc__source {
     atomic_int timed_out;
 } pc__source;
 
+enum { PC__RECORD_CLASS = 32 }; /* of a class of kernels, with a NUL */
+
 typedef struct pc__record_options {
     const pc__codecs *codecs;
     /* To write with. Blocks that it cannot take, or would not make smaller, are RAW. */
     uint32_t codec;
     uint32_t reserved;
-    /* Class of kernels: states of other classes are PC_ERR_UNSUPPORTED. NULL: any. */
+    /* Class of kernels: states of other classes are PC_ERR_UNSUPPORTED, and so are sealed records
+     * that were not written with this option. NULL: any. */
     const char *kernels;
     /* 32 bytes: seals what is written and opens what is read. Records without a seal, or with
      * another key, are PC_ERR_UNSUPPORTED. NULL: no seal; sealed records are PC_ERR_UNSUPPORTED. */
@@ -72,8 +76,8 @@ uint64_t pc__record_bound(const pc__image *image, const pc__record_options *opti
 pc_status pc__record_open(pc__record **out, const pc_allocator *mem,
                           const pc__record_options *options, pc__source *source);
 /* The same for a caller that may lack the seal key or the codec, or that has a key although the
- * record is not sealed. Without the key of a sealed record only these are known: key, salt,
- * content, parent, lossy, cost, times, number of tokens and sizes of blocks; all else is zero. */
+ * record is not sealed. Without the key of a sealed record only these are known: what it shows,
+ * lossy, cost, times, number of tokens and sizes of blocks; all else is zero. */
 pc_status pc__record_open_frame(pc__record **out, const pc_allocator *mem,
                                 const pc__record_options *options, pc__source *source);
 /* What pc__record_open would say: PC_OK, or PC_ERR_UNSUPPORTED with its text. */
@@ -83,6 +87,8 @@ pc_status pc__record_readable(const pc__record *record);
 void pc__record_free(pc__record *record); /* NULL does nothing; the source stays open */
 /* Without blocks. lossy is set if the record or its codec is. */
 const pc__image *pc__record_image(const pc__record *record);
+/* With or without the key. */
+const pc__shown *pc__record_shown(const pc__record *record);
 /* [PC__SEAL_KEY_ID]; NULL: not sealed. */
 const uint8_t *pc__record_seal_id(const pc__record *record);
 void pc__record_describe(const pc__record *record, pc_record_info *info); /* all but file_bytes */

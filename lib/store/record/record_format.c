@@ -16,10 +16,10 @@ static const pc__field prologue_fields[] = {
     HEAD(12, header_bytes), HEAD(16, bytes),       HEAD(24, flags),     HEAD(28, face_bytes),
     HEAD(32, blocks),       HEAD(36, entry_bytes), HEAD(40, body_bytes)};
 static const pc__field face_fields[] = {
-    HEAD(0, key),       HEAD(32, salt),      HEAD(64, content),      HEAD(96, parent),
-    HEAD(128, bits),    HEAD(132, priority), HEAD(136, cost),        HEAD(144, ttl),
-    HEAD(152, expires), HEAD(160, written),  HEAD(168, state_bytes), HEAD(176, tokens),
-    HEAD(184, codec),   HEAD(192, key_id),   HEAD(208, nonce)};
+    HEAD(0, shown.key), HEAD(32, shown.salt), HEAD(64, shown.content), HEAD(96, shown.parent),
+    HEAD(128, bits),    HEAD(132, priority),  HEAD(136, cost),         HEAD(144, ttl),
+    HEAD(152, expires), HEAD(160, written),   HEAD(168, state_bytes),  HEAD(176, tokens),
+    HEAD(184, codec),   HEAD(192, key_id),    HEAD(208, nonce)};
 
 #define ENTRY(at, member) PC__FIELD(pc__record_entry, at, member)
 static const pc__field entry_fields[] = {ENTRY(0, offset), ENTRY(8, stored), ENTRY(16, raw),
@@ -39,13 +39,17 @@ static const pc__field description_fields[] = {IMAGE(0, form.model),
                                                IMAGE(104, form.shape.k_dim),
                                                IMAGE(108, form.shape.v_dim)};
 
+enum { IDS_CLASS = 128 };
+static const pc__field id_fields[] = {IMAGE(0, key), IMAGE(32, salt), IMAGE(64, content),
+                                      IMAGE(96, parent)};
+
 void pc__record_head_put(const pc__record_head *h,
                          uint8_t at[PC__RECORD_PROLOGUE + PC__RECORD_FACE])
 {
     memset(at, 0, PC__RECORD_PROLOGUE + PC__RECORD_FACE);
     memcpy(at, magic, sizeof magic);
-    at[8] = PC__RECORD_MAJOR;
-    at[10] = PC__RECORD_MINOR;
+    at[8] = (uint8_t)h->major;
+    at[10] = (uint8_t)h->minor;
     pc__fields_put(at, h, PC__FIELDS(prologue_fields));
     pc__put_u32(at + 28, PC__RECORD_FACE);
     pc__put_u32(at + 36, PC__RECORD_ENTRY);
@@ -93,9 +97,9 @@ pc_status pc__record_prologue_get(pc__record_head *h, const uint8_t at[PC__RECOR
         return pc__fail(PC_ERR_FORMAT, "not a record: wrong first bytes");
     h->major = at[8] | (uint32_t)at[9] << 8;
     h->header_bytes = pc__get_u32(at + 12);
-    if (h->major < PC__RECORD_MAJOR)
+    if (!h->major)
         return pc__fail(PC_ERR_FORMAT, "record of format %u, which never existed", h->major);
-    if (h->major > PC__RECORD_MAJOR)
+    if (h->major > PC__RECORD_SEALED_MAJOR)
         return check_later(h, available);
     h->minor = at[10] | (uint32_t)at[11] << 8;
     pc__fields_get(h, at, PC__FIELDS(prologue_fields));
@@ -104,9 +108,9 @@ pc_status pc__record_prologue_get(pc__record_head *h, const uint8_t at[PC__RECOR
 
 pc_status pc__record_known(const pc__record_head *h)
 {
-    if (h->major > PC__RECORD_MAJOR)
+    if (h->major > PC__RECORD_SEALED_MAJOR)
         return pc__fail(PC_ERR_UNSUPPORTED, "record of format %u, this library reads %d", h->major,
-                        PC__RECORD_MAJOR);
+                        PC__RECORD_SEALED_MAJOR);
     if (h->flags & 0xffff & ~PC__RECORD_SEALED)
         return pc__fail(PC_ERR_UNSUPPORTED, "record with unknown flags in %#x", h->flags & 0xffff);
     return PC_OK;
@@ -182,6 +186,28 @@ pc_status pc__record_description_get(pc__image *image, const uint8_t *at, uint64
     return PC_OK;
 }
 
+void pc__record_ids_put(const pc__image *image, const char *kernels, uint8_t at[PC__RECORD_IDS])
+{
+    pc__image ids = {.key = image->key, .salt = image->salt};
+    if (image->has_content)
+        ids.content = image->content;
+    if (image->has_parent)
+        ids.parent = image->parent;
+    pc__fields_put(at, &ids, PC__FIELDS(id_fields));
+    if (kernels)
+        memcpy(at + IDS_CLASS, kernels, strnlen(kernels, PC__RECORD_CLASS - 1));
+}
+
+pc_status pc__record_ids_get(pc__image *image, char kernels[PC__RECORD_CLASS], const uint8_t *at,
+                             uint64_t size)
+{
+    if (size < PC__RECORD_IDS || !memchr(at + IDS_CLASS, 0, PC__RECORD_CLASS))
+        return pc__fail(PC_ERR_FORMAT, "%llu bytes of ids", (unsigned long long)size);
+    pc__fields_get(image, at, PC__FIELDS(id_fields));
+    memcpy(kernels, at + IDS_CLASS, PC__RECORD_CLASS);
+    return PC_OK;
+}
+
 void pc__record_header_sum(const uint8_t *header, size_t size, uint8_t out[PC__CHECKSUM])
 {
     static const uint8_t zeros[PC__CHECKSUM];
@@ -198,9 +224,9 @@ void pc__record_beside(const pc__record_head *h, const pc__record_entry *e, size
 {
     memset(out, 0, PC__RECORD_BESIDE);
     memcpy(out, magic, sizeof magic);
-    out[8] = PC__RECORD_MAJOR;
+    out[8] = (uint8_t)h->major;
     pc__put_u32(out + 12, (uint32_t)index + 1); /* the piece */
-    memcpy(out + 16, h->key.bytes, 32);
+    memcpy(out + 16, h->shown.key.bytes, 32);
     pc__put_u64(out + 48, e->raw);
     pc__put_u32(out + 56, e->codec);
 }

@@ -3,19 +3,23 @@
  *
  *   prologue [64] · face [232] · table, 72 bytes for each block · body, fields with tags
  *
- * Prologue, face and table are never sealed: a tier needs them of records that it cannot open. The
- * body is sealed if the record is. A later minor version may make face and table entries longer and
- * add tags. A reader uses the sizes of the prologue and ignores the rest. */
+ * Prologue, face and table are never encrypted: a tier needs them of records that it cannot open.
+ * The body is, if the record is sealed; it holds the ids that the face of such a record shows
+ * keyed. Sealed records are of version 2, others of version 1. A later minor version may make face
+ * and table entries longer and add tags. A reader uses the sizes of the prologue and ignores the
+ * rest. */
 #ifndef PC_STORE_RECORD_FORMAT_H
 #define PC_STORE_RECORD_FORMAT_H
 
 #include "base/checksum.h"
-#include "store/image.h"
+#include "store/record/record.h"
 #include "store/record/seal.h"
 
 enum {
-    PC__RECORD_MAJOR = 1,
-    PC__RECORD_MINOR = 1,
+    PC__RECORD_PLAIN = 1, /* major versions: without a seal, and sealed */
+    PC__RECORD_SEALED_MAJOR = 2,
+    PC__RECORD_PLAIN_MINOR = 1,
+    PC__RECORD_SEALED_MINOR = 0,
     PC__RECORD_PROLOGUE = 64,
     PC__RECORD_FACE = 232,
     PC__RECORD_ENTRY = 72,
@@ -47,15 +51,17 @@ enum {
     PC__RECORD_TAG_DESCRIPTION = 1,
     PC__RECORD_TAG_TOKENS = 2,
     PC__RECORD_TAG_RELATIVE = 3,
-    PC__RECORD_TAG_CODEC = 4
+    PC__RECORD_TAG_CODEC = 4,
+    PC__RECORD_TAG_IDS = 5 /* of sealed records */
 };
+enum { PC__RECORD_IDS = 4 * 32 + PC__RECORD_CLASS };
 #define PC__RECORD_TAG_NEEDED (UINT32_C(1) << 31)
 
 /* Prologue and face. */
 typedef struct pc__record_head {
     uint32_t major, minor, header_bytes, flags, face_bytes, blocks, entry_bytes, body_bytes;
     uint64_t bytes; /* of the record as a file */
-    pc__id key, salt, content, parent;
+    pc__shown shown;
     uint32_t bits;
     int32_t priority;
     double cost, ttl;
@@ -96,6 +102,11 @@ pc_status pc__record_entry_get(pc__record_entry *entry, const pc__record_head *h
  * PC_ERR_FORMAT. */
 void pc__record_description_put(const pc__image *image, uint8_t at[PC__RECORD_DESCRIPTION_1]);
 pc_status pc__record_description_get(pc__image *image, const uint8_t *at, uint64_t size);
+/* The field of the body of a sealed record with the ids that its face shows keyed, and the class of
+ * kernels whose readers alone it is for. get: PC_ERR_FORMAT. */
+void pc__record_ids_put(const pc__image *image, const char *kernels, uint8_t at[PC__RECORD_IDS]);
+pc_status pc__record_ids_get(pc__image *image, char kernels[PC__RECORD_CLASS], const uint8_t *at,
+                             uint64_t size);
 
 /* Of a header whose checksum counts as zeros. */
 void pc__record_header_sum(const uint8_t *header, size_t size, uint8_t out[PC__CHECKSUM]);

@@ -14,23 +14,16 @@ static void seal_digits(const uint8_t id[PC__SEAL_KEY_ID], char out[SEAL_DIGITS 
         snprintf(out + 2 * i, 3, "%02x", id[i]);
 }
 
-void pc__variant_of(const pc__record_options *options, char variant[PC__VARIANT])
+pc__record_name pc__record_name_of(const pc__id *key, const pc__record_options *options)
 {
+    pc__record_name record_name = {.key = pc__shown_key(key, options)};
     uint8_t id[PC__SEAL_KEY_ID];
-    memset(variant, 0, PC__VARIANT);
     if (options->seal_key) {
         pc__seal_key_id(options->seal_key, id);
-        seal_digits(id, variant);
+        seal_digits(id, record_name.variant);
+    } else if (options->kernels) {
+        snprintf(record_name.variant, PC__VARIANT, "%s", options->kernels);
     }
-    if (options->kernels)
-        snprintf(variant + strlen(variant), PC__VARIANT - strlen(variant), "%s%s",
-                 *variant ? "." : "", options->kernels);
-}
-
-pc__record_name pc__record_name_of(const pc__id *key, const char *variant)
-{
-    pc__record_name record_name = {.key = *key};
-    memcpy(record_name.variant, variant, PC__VARIANT);
     return record_name;
 }
 
@@ -44,7 +37,7 @@ int pc__variant_read(const char *text, size_t size, char variant[PC__VARIANT])
     return 1;
 }
 
-/* The seal's key id is the first part of a variant, of 32 digits. */
+/* 32 digits, perhaps with more behind a point, are for sealed records alone. */
 static int has_seal(const char *variant)
 {
     return strspn(variant, "0123456789abcdef") == SEAL_DIGITS
@@ -55,12 +48,12 @@ int pc__record_name_matches(const pc__record_name *record_name, const pc__record
 {
     char digits[SEAL_DIGITS + 1];
     const uint8_t *id = pc__record_seal_id(record);
-    if (!pc__id_equal(&pc__record_image(record)->key, &record_name->key))
+    if (!pc__id_equal(&pc__record_shown(record)->key, &record_name->key))
         return 0;
-    if (!id || !has_seal(record_name->variant))
-        return !id && !has_seal(record_name->variant);
+    if (!id)
+        return !has_seal(record_name->variant);
     seal_digits(id, digits);
-    return !memcmp(digits, record_name->variant, SEAL_DIGITS);
+    return !strcmp(digits, record_name->variant);
 }
 
 pc__id pc__record_name_id(const pc__record_name *record_name)

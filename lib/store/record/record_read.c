@@ -68,11 +68,11 @@ static void set_image_face(pc__record *r)
 {
     const pc__record_head *h = &r->head;
     pc__image *image = &r->image;
-    image->key = h->key;
-    image->salt = h->salt;
-    image->content = h->content;
+    image->key = h->shown.key;
+    image->salt = h->shown.salt;
+    image->content = h->shown.content;
     image->has_content = (h->bits & PC__RECORD_HAS_CONTENT) != 0;
-    image->parent = h->parent;
+    image->parent = h->shown.parent;
     image->has_parent = (h->bits & PC__RECORD_HAS_PARENT) != 0;
     image->lossy = (h->bits & PC__RECORD_LOSSY) != 0;
     image->cost = h->cost;
@@ -99,7 +99,7 @@ static pc_status open_body(pc__record *r)
                         h->body_bytes);
     if (key)
         pc__seal_key_id(key, id);
-    if (!key || memcmp(id, h->key_id, sizeof id))
+    if (!key || memcmp(id, h->key_id, sizeof id) || h->major < PC__RECORD_SEALED_MAJOR)
         return PC_OK;
     memset(r->header + PC__RECORD_SUM_AT, 0, PC__CHECKSUM);
     memset(r->header + PC__RECORD_NONCE_AT, 0, PC__SEAL_NONCE);
@@ -146,6 +146,18 @@ static pc_status read_codec_name(pc__record *r, uint8_t *at, uint64_t size)
     return PC_OK;
 }
 
+/* The face shows these ids, keyed. */
+static pc_status check_shown(const pc__record *r)
+{
+    const pc__record_options written = {.seal_key = r->options.seal_key,
+                                        .kernels = *r->for_kernels ? r->for_kernels : NULL};
+    pc__shown shown;
+    pc__shown_of(&shown, &r->image, &written);
+    return memcmp(&shown, &r->head.shown, sizeof shown)
+               ? pc__fail(PC_ERR_FORMAT, "the ids that it shows are not its own")
+               : PC_OK;
+}
+
 static pc_status read_field(pc__record *r, uint32_t tag, uint8_t *at, uint64_t size)
 {
     switch (tag) {
@@ -157,6 +169,10 @@ static pc_status read_field(pc__record *r, uint32_t tag, uint8_t *at, uint64_t s
         return read_relative(r, at, size);
     case PC__RECORD_TAG_CODEC:
         return read_codec_name(r, at, size);
+    case PC__RECORD_TAG_IDS:
+        return r->head.flags & PC__RECORD_SEALED
+                   ? pc__record_ids_get(&r->image, r->for_kernels, at, size)
+                   : PC_OK;
     default: /* of a later minor version */
         if (tag & PC__RECORD_TAG_NEEDED)
             return pc__fail(PC_ERR_UNSUPPORTED, "field %u is unknown and required", tag);
@@ -166,10 +182,11 @@ static pc_status read_field(pc__record *r, uint32_t tag, uint8_t *at, uint64_t s
 
 static pc_status read_body(pc__record *r)
 {
+    const int sealed = (r->head.flags & PC__RECORD_SEALED) != 0;
     const unsigned needed = 1u << PC__RECORD_TAG_DESCRIPTION | 1u << PC__RECORD_TAG_TOKENS
-                            | 1u << PC__RECORD_TAG_CODEC;
+                            | 1u << PC__RECORD_TAG_CODEC | (sealed ? 1u << PC__RECORD_TAG_IDS : 0);
     uint8_t *at = r->header + r->head.header_bytes - r->head.body_bytes
-                  - (r->head.flags & PC__RECORD_SEALED ? PC__SEAL_TAG : 0);
+                  - (sealed ? PC__SEAL_TAG : 0);
     uint64_t left = r->head.body_bytes;
     int64_t last = -1;
     unsigned seen = 0;
@@ -192,8 +209,8 @@ static pc_status read_body(pc__record *r)
         left -= (size + 7) / 8 * 8;
     }
     if (~seen & needed)
-        return pc__fail(PC_ERR_FORMAT, "description, tokens or codec are missing");
-    return PC_OK;
+        return pc__fail(PC_ERR_FORMAT, "description, tokens, codec or ids are missing");
+    return sealed ? check_shown(r) : PC_OK;
 }
 
 int pc__record_uses_codec(const pc__record *r)
@@ -220,6 +237,12 @@ static void find_read_codec(pc__record *r)
 
 pc_status pc__record_readable(const pc__record *r)
 {
+    if (r->closed && r->head.major < PC__RECORD_SEALED_MAJOR)
+        return pc__fail(
+            PC_ERR_UNSUPPORTED,
+            "record is sealed in format %u, which shows its ids; this library seals and "
+            "opens in format %d",
+            r->head.major, PC__RECORD_SEALED_MAJOR);
     if (r->closed)
         return pc__fail(PC_ERR_UNSUPPORTED, "record is sealed%s",
                         r->options.seal_key ? " with another key" : ", and there is no key");
@@ -238,6 +261,11 @@ pc_status pc__record_usable(const pc__record *r)
     if (want && *have && strcmp(want, have) != 0) /* states of an application name no kernels */
         return pc__fail(PC_ERR_UNSUPPORTED,
                         "record of states that were computed with kernels %s, not with %s", have,
+                        want);
+    if (want && r->head.flags & PC__RECORD_SEALED && strcmp(want, r->for_kernels) != 0)
+        return pc__fail(PC_ERR_UNSUPPORTED,
+                        "record that was not written for readers with kernels %s alone: nobody "
+                        "knows what states it has seen",
                         want);
     return PC_OK;
 }
@@ -300,6 +328,11 @@ const pc__image *pc__record_image(const pc__record *r)
     return &r->image;
 }
 
+const pc__shown *pc__record_shown(const pc__record *r)
+{
+    return &r->head.shown;
+}
+
 const uint8_t *pc__record_seal_id(const pc__record *r)
 {
     return r->head.flags & PC__RECORD_SEALED ? r->head.key_id : NULL;
@@ -323,7 +356,7 @@ void pc__record_describe(const pc__record *r, pc_record_info *info)
         .kv_heads = image->form.shape.kv_heads,
         .k_dim = image->form.shape.k_dim,
         .v_dim = image->form.shape.v_dim,
-        .version = PC__RECORD_MAJOR * 256 + (r->head.minor < 255 ? r->head.minor : 255),
+        .version = r->head.major * 256 + (r->head.minor < 255 ? r->head.minor : 255),
         .tokens = r->head.tokens,
         .state_bytes = r->head.state_bytes,
         .file_bytes = file_bytes,

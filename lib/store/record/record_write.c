@@ -47,18 +47,20 @@ static uint64_t field_bytes(uint64_t size)
 }
 
 /* Before sealing. */
-static uint64_t body_bytes(const pc__image *image, const pc_codec_ops *codec)
+static uint64_t body_bytes(const pc__image *image, const pc__record_options *options,
+                           const pc_codec_ops *codec)
 {
     return field_bytes(PC__RECORD_DESCRIPTION_1) + field_bytes(4 * (uint64_t)image->tokens)
            + (image->relative ? field_bytes(8 * (uint64_t)image->tokens) : 0)
-           + field_bytes(strlen(codec_name(codec)));
+           + field_bytes(strlen(codec_name(codec)))
+           + (options->seal_key ? field_bytes(PC__RECORD_IDS) : 0);
 }
 
 static uint64_t header_bytes(const pc__image *image, const pc__record_options *options,
                              const pc_codec_ops *codec)
 {
     return PC__RECORD_PROLOGUE + PC__RECORD_FACE + (uint64_t)image->block_count * PC__RECORD_ENTRY
-           + body_bytes(image, codec) + tag_bytes(options);
+           + body_bytes(image, options, codec) + tag_bytes(options);
 }
 
 /* Scratch memory of a block; 0: it is written from where it is. */
@@ -199,6 +201,9 @@ static void put_body(const writer *w, uint8_t *at)
             pc__put_u64(field + 8 * i, (uint64_t)image->relative[i]);
     }
     memcpy(put_field(&at, PC__RECORD_TAG_CODEC, strlen(name)), name, strlen(name));
+    if (w->options->seal_key)
+        pc__record_ids_put(image, w->options->kernels,
+                           put_field(&at, PC__RECORD_TAG_IDS, PC__RECORD_IDS));
 }
 
 static void set_head(writer *w)
@@ -206,18 +211,13 @@ static void set_head(writer *w)
     const pc__image *image = w->image;
     pc__record_head *h = &w->head;
     h->header_bytes = (uint32_t)header_bytes(image, w->options, w->codec);
-    h->body_bytes = (uint32_t)(body_bytes(image, w->codec) + tag_bytes(w->options));
+    h->body_bytes = (uint32_t)(body_bytes(image, w->options, w->codec) + tag_bytes(w->options));
     h->blocks = (uint32_t)image->block_count;
-    h->key = image->key;
-    h->salt = image->salt;
-    if (image->has_content) {
-        h->content = image->content;
+    pc__shown_of(&h->shown, image, w->options);
+    if (image->has_content)
         h->bits |= PC__RECORD_HAS_CONTENT;
-    }
-    if (image->has_parent) {
-        h->parent = image->parent;
+    if (image->has_parent)
         h->bits |= PC__RECORD_HAS_PARENT;
-    }
     if (image->lossy)
         h->bits |= PC__RECORD_LOSSY;
     h->priority = image->priority;
@@ -227,7 +227,11 @@ static void set_head(writer *w)
     h->written = (int64_t)time(NULL);
     h->tokens = image->tokens;
     h->codec = w->codec ? w->codec->id : PC_CODEC_RAW;
+    h->major = PC__RECORD_PLAIN;
+    h->minor = PC__RECORD_PLAIN_MINOR;
     if (w->options->seal_key) {
+        h->major = PC__RECORD_SEALED_MAJOR;
+        h->minor = PC__RECORD_SEALED_MINOR;
         h->flags |= PC__RECORD_SEALED;
         pc__seal_key_id(w->options->seal_key, h->key_id);
     }

@@ -54,14 +54,14 @@ pc__remote_name pc__remote_entry_name(const pc__record_name *record, uint64_t ta
 static void add_name(pc__remote_request *request, const pc__remote_client *client,
                      const pc__id *key, uint64_t tag, size_t piece)
 {
-    pc__record_name record = pc__record_name_of(key, client->variant);
+    pc__record_name record = pc__record_name_of(key, client->record);
     pc__remote_name name = pc__remote_entry_name(&record, tag, piece);
     pc__remote_request_bytes(request, name.text, name.size);
 }
 
-uint32_t pc__remote_entry_slot(const pc__id *key)
+uint32_t pc__remote_entry_slot(const pc__remote_client *client, const pc__id *key)
 {
-    pc__record_name record = {.key = *key}; /* any variant: only the text in braces decides */
+    pc__record_name record = pc__record_name_of(key, client->record);
     pc__remote_name name = pc__remote_entry_name(&record, 0, 0);
     return pc__remote_slot_of_name(name.text, name.size);
 }
@@ -103,8 +103,8 @@ static pc_status call_and_free(const pc__remote_client *client, const pc__id *ke
                                pc__remote_request *request, const pc__remote_destination *into,
                                pc__remote_deadline *limit, pc__remote_answer *answer)
 {
-    pc_status status = pc__remote_call(client->nodes, pc__remote_entry_slot(key), request, into,
-                                       limit, answer);
+    pc_status status = pc__remote_call(client->nodes, pc__remote_entry_slot(client, key), request,
+                                       into, limit, answer);
     pc__remote_request_free(request);
     return status;
 }
@@ -522,8 +522,9 @@ static void set_up_entry(entry_writer *p)
     int64_t left = image->expires ? image->expires - pc__now_date() : 0;
     *e = (pc__remote_entry){.pieces = (uint32_t)image->block_count + 1,
                             .tokens = (uint32_t)image->tokens,
-                            .has_content = image->has_content ? 1 : 0,
-                            .content = image->content};
+                            .has_content = image->has_content ? 1 : 0};
+    if (image->has_content)
+        e->content = pc__shown_content(&image->content, p->client->record);
     randombytes_buf(&e->tag, sizeof e->tag);
     if (image->ttl > 0)
         e->ttl = (uint32_t)fmin(fmax(image->ttl, 1), LONGEST_TTL);
@@ -539,7 +540,7 @@ static int remove_failed(entry_writer *p)
     pc_status status = PC_MISS;
     pc__remote_entry there;
     if (p->limit->timed_out
-        || !pc__remote_nodes_may_ask(p->client->nodes, pc__remote_entry_slot(key)))
+        || !pc__remote_nodes_may_ask(p->client->nodes, pc__remote_entry_slot(p->client, key)))
         return 0;
     if (p->header_sent)
         status = pc__remote_entry_read_envelope(p->client, key, &there, p->limit);

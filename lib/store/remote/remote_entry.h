@@ -16,15 +16,14 @@ typedef struct pc__remote_entry {
     uint32_t ttl;          /* seconds, counted again from each hit; 0: it does not expire */
     uint32_t tokens;
     uint32_t has_content;
-    pc__id content;
+    pc__id content;     /* as shown */
     uint32_t is_usable; /* not in the envelope: this process has written or opened the record */
 } pc__remote_entry;
 
 typedef struct pc__remote_client { /* needed to read and write entries */
     const pc_allocator *mem;
     pc__remote_nodes *nodes;
-    const pc__record_options *record;
-    char variant[PC__VARIANT]; /* of the records that we write and read */
+    const pc__record_options *record; /* of the records that we write and read */
 } pc__remote_client;
 
 enum { PC__REMOTE_ENVELOPE_BYTES = 96, PC__REMOTE_NAME = 96 + PC__VARIANT };
@@ -36,7 +35,7 @@ typedef struct pc__remote_name {
 
 /* `piece` 0: the header, `tag` is not used. */
 pc__remote_name pc__remote_entry_name(const pc__record_name *record, uint64_t tag, size_t piece);
-uint32_t pc__remote_entry_slot(const pc__id *key);
+uint32_t pc__remote_entry_slot(const pc__remote_client *client, const pc__id *key);
 
 void pc__remote_envelope_write(uint8_t out[PC__REMOTE_ENVELOPE_BYTES],
                                const pc__remote_entry *entry);

@@ -159,15 +159,17 @@ static int may_have(pc__tier *tier, const pc__id *key, uint64_t *bytes)
     *bytes = is_present(s) ? s->entry.bytes : 0;
     absent = is_known_absent(s);
     pthread_mutex_unlock(&r->lock);
-    return !absent && pc__remote_nodes_may_ask(r->client.nodes, pc__remote_entry_slot(key));
+    return !absent
+           && pc__remote_nodes_may_ask(r->client.nodes, pc__remote_entry_slot(&r->client, key));
 }
 
 static int has_content(pc__tier *tier, const pc__id *content)
 {
     pc__remote_tier *r = (pc__remote_tier *)tier;
     const pc__remote_present *s;
+    pc__id shown = pc__shown_content(content, &r->common.record);
     pthread_mutex_lock(&r->lock);
-    s = PC__FIND_ID(&r->presence.contents, content, pc__remote_present, by_content, entry.content);
+    s = PC__FIND_ID(&r->presence.contents, &shown, pc__remote_present, by_content, entry.content);
     pthread_mutex_unlock(&r->lock);
     return s != NULL;
 }
@@ -184,7 +186,7 @@ static void discard_entry(pc__remote_tier *r, const pc__id *key, const pc__remot
     pc_status status;
     int gone = 0;
     if (!r->common.read_only
-        && pc__remote_nodes_may_ask(r->client.nodes, pc__remote_entry_slot(key))) {
+        && pc__remote_nodes_may_ask(r->client.nodes, pc__remote_entry_slot(&r->client, key))) {
         status = pc__remote_entry_read_envelope(&r->client, key, &there, &limit);
         if (status == PC_OK && read && there.tag == read->tag)
             gone = pc__remote_entry_remove(&r->client, key, there.tag, there.pieces, 1, &limit)
@@ -335,7 +337,7 @@ static pc_status write_entry(pc__remote_tier *r, const pc__image *image, pc__rem
     if (r->common.read_only || pc__now() < full_until)
         return PC_MISS;
     *reason = PC_REASON_UNREACHABLE;
-    if (!pc__remote_nodes_may_ask(r->client.nodes, pc__remote_entry_slot(&image->key)))
+    if (!pc__remote_nodes_may_ask(r->client.nodes, pc__remote_entry_slot(&r->client, &image->key)))
         return PC_MISS;
     status = check_existing(r, &image->key, limit);
     if (status == PC_MISS)
@@ -477,7 +479,6 @@ static pc_status create_tier(pc__tier **out, const pc__tier_common *common,
     r->common.mem = &r->mem;
     r->client.mem = &r->mem;
     r->client.record = &r->common.record;
-    pc__variant_of(&common->record, r->client.variant);
     pthread_mutex_init(&r->lock, NULL);
     status = pc__remote_nodes_new(&r->client.nodes, &r->mem, common->context, address);
     if (status < 0)

@@ -317,7 +317,7 @@ class Record:
         }
         for name, value in zip(shown, (key, salt, content, parent)):
             if self.head[name]:
-                need(self.head[name] == shown[name].hex(), "it shows another %s than its own" % name)
+                need(self.head[name] == shown[name].hex(), "it shows another %s" % name)
                 self.head[name] = value.hex()
         self.head["own_kernels"] = own.split(b"\0")[0].decode(errors="replace")
 

@@ -26,12 +26,14 @@ expect 0 "token ids" inspect records "$(echo "$first" | cut -c1-10)" --tokens
 expect 0 '"token_ids":[' inspect records "records/$(echo "$first" | cut -c1-2)/$first.pcr" \
     --tokens --json
 expect 0 "sealed" inspect sealed
-expect 3 "its key was not given" inspect sealed "$first" --tokens
+sealed=$(find sealed -name '*.pcr' | head -n 1)
+expect 3 "its key was not given" inspect sealed "$(basename "$sealed" | cut -c1-64)" --tokens
+expect 3 "there is no record" inspect sealed "$first"
+expect 0 "name   " inspect sealed "$first" --seal-key-file key
 expect 0 "sealed, no key was given, key" inspect sealed
 expect 0 "sealed with another key, key" inspect sealed --seal-key-file wrong
 expect 0 '"opened":false' inspect sealed --json --seal-key-file wrong
 expect 0 '"opened":true' inspect sealed --json --seal-key-file key
-sealed=$(find sealed -name '*.pcr' | head -n 1)
 expect 0 "another key, key $(basename "$sealed" .pcr | cut -c66-)" inspect sealed "$sealed" \
     --seal-key-file wrong
 expect 0 "token ids" inspect sealed "$sealed" --tokens --seal-key-file key
@@ -77,17 +79,19 @@ expect 0 "nothing was missing" encode --model "$model" \
 expect 0 "nothing was missing" encode --model "$model" \
     --schema "$source/examples/pml/city-guide.pml" --disk sealed --seal-key-file key
 expect 1 "$count good, 0 bad, $count frame only" verify sealed --seal-key-file wrong
-expect 3 "name one by its file" inspect sealed "$first"
+cp -r records twice
+cp "records/$(echo "$first" | cut -c1-2)/$first.pcr" \
+    "twice/$(echo "$first" | cut -c1-2)/$first.other.pcr"
+expect 3 "name one by its file" inspect twice "$first"
 expect 2 "the key whose records stay" evict sealed --other-keys
 expect 0 "$count removed" evict sealed --other-keys --seal-key-file wrong
 expect 0 "$count good, 0 bad" verify sealed --seal-key-file wrong
 # records under names of others: verify reports them, and the next writer replaces them
 # shellcheck disable=SC2044 # no name has a blank
-for file in $(find records -name '*.pcr'); do
-    planted=$(find sealed -name "$(basename "$file" .pcr).*")
-    rm -f "$planted" && cp "$file" "$planted"
+for planted in $(find sealed -name '*.pcr'); do
+    rm -f "$planted" && cp "records/$(echo "$first" | cut -c1-2)/$first.pcr" "$planted"
 done
-expect 1 "its name says another seal than it has" verify sealed --seal-key-file wrong
+expect 1 "it holds the record of another key" verify sealed --seal-key-file wrong
 expect 0 "$count new segments" encode --model "$model" \
     --schema "$source/examples/pml/city-guide.pml" --disk sealed --seal-key-file wrong
 expect 0 "$count good, 0 bad" verify sealed --seal-key-file wrong

@@ -45,7 +45,7 @@ pc_status pc__dir_open(pc__dir *out, const pc_allocator *mem, const char *path, 
     pc_status status;
     *out = (pc__dir){-1, NULL, 0};
     if (!*path)
-        return pc__fail(PC_ERR_INVALID, "the path of a folder is empty");
+        return pc__fail(PC_ERR_INVALID, "the path of a folder is empty: a path is needed");
     out->path = pc__strdup(mem, path);
     if (!out->path)
         return PC_ERR_NOMEM;

@@ -12,6 +12,10 @@
 
 pc_status pc__file_open(const char *path, int *fd, size_t *size)
 {
+    *fd = -1;
+    *size = 0;
+    if (!*path)
+        return pc__fail(PC_ERR_INVALID, "the path is empty: a path is needed");
     *fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK); /* opening a pipe must not block */
     return pc__file_take(*fd, path, size);
 }

@@ -11,14 +11,13 @@ typedef struct pc__file {
 } pc__file;
 
 /* Opens a regular file for reading; the caller closes *fd. PC_ERR_NOT_FOUND, or PC_ERR_IO with the
- * path and the system's reason. */
+ * path and the system's reason. PC_ERR_INVALID: the path is empty. */
 pc_status pc__file_open(const char *path, int *fd, size_t *size);
 /* The same for the result of a call that has opened `path`: a descriptor, or -1 and errno. Closes
  * the descriptor if it is refused. */
 pc_status pc__file_take(int fd, const char *path, size_t *size);
 
-/* Maps a regular file. PC_ERR_IO names the path and the system's reason; an empty file has size 0.
- */
+/* Maps a regular file. As pc__file_open; an empty file has size 0. */
 pc_status pc__file_map(pc__file *out, const char *path);
 /* The same for a file that is open, of `size` bytes; it can be closed afterwards. */
 pc_status pc__file_map_open(pc__file *out, int fd, size_t size, const char *path);
@@ -27,7 +26,8 @@ void pc__file_unmap(pc__file *file); /* size 0: does nothing */
  * reads them again. */
 void pc__file_release(const pc__file *file, size_t at, size_t size);
 
-/* Reads a regular file of at most `limit` bytes into a NUL-terminated block of `mem`. */
+/* Reads a regular file of at most `limit` bytes into a NUL-terminated block of `mem`. As
+ * pc__file_open; PC_ERR_LIMIT. */
 pc_status pc__file_read(const pc_allocator *mem, const char *path, size_t limit, char **data,
                         size_t *size);
 /* The same for a file that is open, of `size` bytes. Closes it. */

@@ -13,6 +13,7 @@
 #include <unistd.h>
 
 #include "base/environment.h"
+#include "base/shared_object.h"
 
 enum { MOST_MODULES = 16, NAME = 32, PATH = 1024, REASON = 512, FOLDERS = 320 };
 
@@ -112,7 +113,9 @@ static int look_beside_library(search *s)
 /* 1: of our version and build. */
 static int fits(row *r, const pc__module *module)
 {
-    if (strcmp(module->version, pc__module_version) != 0)
+    if (!module->version || !module->build || !module->start)
+        refuse(r, "the plug-in module %s names no version, build or start", r->path);
+    else if (strcmp(module->version, pc__module_version) != 0)
         refuse(r, "the plug-in module %s is of version %.30s, the library of version %s", r->path,
                module->version, pc__module_version);
     else if (strcmp(module->build, pc__module_build) != 0)
@@ -139,8 +142,13 @@ static void start(row *r, const pc__module *module)
 static void open_file(row *r)
 {
     char symbol[NAME + sizeof "pc__module_"];
-    void *handle = dlopen(r->path, RTLD_NOW | RTLD_LOCAL | RTLD_NODELETE);
     const pc__module *module;
+    void *handle;
+    if (pc__shared_object_check(r->path) < 0) {
+        refuse(r, "the plug-in module cannot be loaded: %s", pc_error_text());
+        return;
+    }
+    handle = dlopen(r->path, RTLD_NOW | RTLD_LOCAL | RTLD_NODELETE);
     if (!handle) {
         refuse(r, "the plug-in module %s cannot be loaded: %s", r->path, dlerror());
         return;

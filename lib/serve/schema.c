@@ -162,6 +162,9 @@ static pc_status make_schema(pc_schema **out, const pc_model *model, const char 
     PC__TRY_RETURN(pc__check_flags("pc_schema_options", o.flags, PC__PML_FLAGS));
     if (o.reserved)
         return pc__fail(PC_ERR_INVALID, "pc_schema_options: reserved must be zero");
+    if (o.base_folder && !*o.base_folder)
+        return pc__fail(PC_ERR_INVALID,
+                        "pc_schema_options: base_folder is empty: a path is needed");
     if (path)
         PC__TRY(pc__pml_file_read(mem, path, &loaded, &size, &folder), done);
     pc__pml_env_of(&env, model, path ? path : "schema");

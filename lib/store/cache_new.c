@@ -37,7 +37,7 @@ static pc_status check_cache_options(const pc_cache_options *o)
         return pc__fail(PC_ERR_INVALID, "pc_cache_new: io_threads is %u, at most %d", o->io_threads,
                         PC__IO_MAX_THREADS);
     if (o->disk_path && !*o->disk_path)
-        return pc__fail(PC_ERR_INVALID, "pc_cache_new: disk_path is empty");
+        return pc__fail(PC_ERR_INVALID, "pc_cache_new: disk_path is empty: a path is needed");
     if (o->remote && !*o->remote)
         return pc__fail(PC_ERR_INVALID, "pc_cache_new: remote is empty");
     if (o->disk_bytes && !o->disk_path)

@@ -90,6 +90,49 @@ expect 2 "needs --system or --system-file" show --model "$model" --relay-schema 
 expect 0 '"kind":"slot"' show --json --model "$model" --system The
 expect 2 "a schema and --model are needed" show
 
+# ---- files without an end, and paths without a name
+truncate -s 65M large
+truncate -s 1025M larger
+for option in --text-file --user-file; do
+    expect 3 "/dev/zero: a device; give a file or a pipe" run --model "$model" $option /dev/zero
+    expect 3 "large: more than 64 MiB, the most that is read here" run --model "$model" \
+        $option large
+done
+expect 3 "/dev/zero: not a regular file" run --model "$model" --system-file /dev/zero --user a
+expect 3 "/dev/zero: not a regular file" run --model "$model" --relay-schema-file /dev/zero \
+    --system a --user b
+expect 3 "/dev/zero: not a regular file" run --model "$model" --schema /dev/zero --prompt p.pml
+expect 3 "/dev/zero: not a regular file" run --model "$model" --schema "$guide" --prompt /dev/zero
+expect 3 "/dev/zero: a device" run --model "$model" --text a --disk d --seal-key-file /dev/zero
+expect 3 "/dev/zero: a device" eval /dev/zero --model "$model"
+expect 3 "larger: more than 1024 MiB" eval larger --model "$model"
+expect 3 "/dev/zero: a device" check --model "$model" --golden /dev/zero
+expect 3 "/dev/zero: a device" bench trace --trace /dev/zero
+input=/dev/zero
+expect 3 "standard input: a device" tokenize --model "$model"
+expect 3 "standard input: a device" run --model "$model" --schema "$guide" --prompt -
+input=in
+yes | timeout "$patience" "$program" tokenize --model "$model" >out 2>err
+code=$?
+judge 3 "standard input: more than 64 MiB" "yes | tokenize"
+rm large larger
+expect 3 "a path is needed" info ""
+expect 3 "a path is needed" show "" --model "$model"
+expect 3 "a path is needed" eval "" --model "$model"
+for command in inspect verify; do
+    expect 3 "a path is needed" $command ""
+done
+
+# ---- plug-in modules that are none: a pipe would hang the program, a part of a file crash it
+mkdir modules
+mkfifo modules/libpromptcache_onednn.so
+head -c 4000 "$program" >modules/libpromptcache_faiss.so
+PC_MODULES=$work/modules
+export PC_MODULES
+expect 0 "libpromptcache_onednn.so: not a regular file" --version
+expect 0 "libpromptcache_faiss.so: truncated" --version
+unset PC_MODULES
+
 # ---- chat templates
 expect 3 "its vocabulary has no token '<|im_start|>'" show "$guide" --model "$model" \
     --chat-template chatml

@@ -43,7 +43,7 @@ static void not_files(void)
     char longer[400];
     refused(in_folder("nobody"), PC_ERR_NOT_FOUND, "nobody", "No such file");
     refused(in_folder("no/folder/file"), PC_ERR_NOT_FOUND, "no/folder/file", "No such file");
-    refused("", PC_ERR_NOT_FOUND, "", "No such file");
+    refused("", PC_ERR_INVALID, "", "a path is needed");
     refused(pc_test_folder(), PC_ERR_IO, pc_test_folder(), "not a regular file");
     refused("/dev/null", PC_ERR_IO, "/dev/null", "not a regular file");
     if (CHECK(!mkfifo(in_folder("pipe"), 0600))) /* no process writes to it */

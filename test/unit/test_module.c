@@ -1,5 +1,6 @@
-/* Catches: a plug-in module that is taken although its version or build is another, its symbol is
- * missing, it cannot be loaded or does not start; a reason that does not name file and cause; a
+/* Catches: a plug-in module that is taken although its version or build is another or missing, its
+ * symbol is missing, it cannot be loaded or does not start; a pipe or a part of a file that hangs
+ * or ends the program; a reason that does not name file and cause; a
  * wrong order of folders; a file that is loaded twice or by two threads at once; PC_MODULES that
  * counts in a program with another user's rights; a name that leads out of the folders; error texts
  * of a module that the library does not see, or an error text that opening changes. */
@@ -81,6 +82,8 @@ static void bad_ones(void)
     refused("fake_old", "libpromptcache_fake_old.so",
             "is of version 0.0.9, the library of version");
     refused("fake_other", "libpromptcache_fake_other.so", "is of build 0123456789abcdef");
+    refused("fake_nameless", "libpromptcache_fake_nameless.so", "names no version, build or start");
+    refused("fake_unbuilt", "libpromptcache_fake_unbuilt.so", "names no version, build or start");
     refused("fake_without", "libpromptcache_fake_without.so",
             "has no symbol pc__module_fake_without");
     refused("fake_refuses", "libpromptcache_fake_refuses.so",
@@ -106,6 +109,26 @@ static void bad_names(void)
         const pc__module_found *found = open_in(names[i], PC_FAKE_MODULES);
         CHECK(!found->table && strstr(found->reason, "name"));
     }
+}
+
+/* What is no whole file of a module is not given to the linker, which would hang or crash. */
+static void damaged(void)
+{
+    const char *folder = pc_test_folder();
+    const pc__module_found *found;
+    char path[PATH];
+    size_t size = 0;
+    char *data = pc_test_read(PC_FAKE_MODULES "/libpromptcache_fake_good.so", &size);
+    snprintf(path, sizeof path, "%s/libpromptcache_fake_pipe.so", folder);
+    CHECK(!mkfifo(path, 0644));
+    found = open_in("fake_pipe", folder);
+    CHECK(!found->table && strstr(found->reason, path));
+    CHECK(strstr(found->reason, "not a regular file") != NULL);
+    snprintf(path, sizeof path, "%s/libpromptcache_fake_cut.so", folder);
+    pc_test_write(path, data, size / 2);
+    found = open_in("fake_cut", folder);
+    CHECK(!found->table && strstr(found->reason, path) && strstr(found->reason, "truncated"));
+    free(data);
 }
 
 /* The first folder with the file decides, also when the file is of no use. */
@@ -268,6 +291,7 @@ int main(int argc, char **argv)
     a_good_one();
     bad_ones();
     bad_names();
+    damaged();
     order();
     threads();
     linked_in();

@@ -2,9 +2,12 @@
 #include "input.h"
 
 #include <errno.h>
-#include <stdio.h>
+#include <fcntl.h>
+#include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 #include "program.h"
 
@@ -24,44 +27,72 @@ const char *temporary_folder(void)
 
 /* ------------------------------------------------------------------- files */
 
-static char *read_stream(FILE *file, size_t *size)
+/* A device may never end. */
+static int is_device(const struct stat *st, int file)
 {
-    char *data = NULL;
-    size_t capacity = 0, n;
-    do {
-        if (*size + 65536 > capacity) {
-            char *grown = realloc(data, capacity = 2 * capacity + 65537);
-            if (!grown) {
-                free(data);
-                return NULL;
-            }
-            data = grown;
-        }
-        n = fread(data + *size, 1, 65536, file);
-        *size += n;
-    } while (n);
-    data[*size] = 0;
-    return data;
+    return !S_ISREG(st->st_mode) && !S_ISFIFO(st->st_mode) && !S_ISSOCK(st->st_mode)
+           && !isatty(file);
 }
 
-char *read_text(const char *path, size_t *size)
+static int too_large(const char *name, size_t most)
 {
-    FILE *file = strcmp(path, "-") ? fopen(path, "rb") : stdin;
-    const char *name = file == stdin ? "standard input" : path;
-    char *data;
-    *size = 0;
-    if (!file) {
+    return plain_error("%s: more than %zu MiB, the most that is read here", name, most >> 20);
+}
+
+/* Reads up to `most` bytes and one more; `likely`: how many there seem to be. -1: errno. */
+static int read_all(int file, size_t likely, size_t most, char **data, size_t *size)
+{
+    size_t capacity = 0;
+    ssize_t n = 1;
+    while (n && *size <= most) {
+        size_t left;
+        if (*size + 1 >= capacity) {
+            char *grown = realloc(*data, capacity = capacity ? 2 * capacity : likely + 65536);
+            if (!grown)
+                return -1;
+            *data = grown;
+        }
+        left = capacity - 1 - *size;
+        n = read(file, *data + *size, left < most + 1 - *size ? left : most + 1 - *size);
+        if (n < 0) /* Ctrl-C, for one */
+            return -1;
+        *size += (size_t)n;
+    }
+    (*data)[*size] = 0;
+    return 0;
+}
+
+static char *read_open(int file, const char *name, size_t most, size_t *size)
+{
+    struct stat st;
+    char *data = NULL;
+    int bad = fstat(file, &st) || read(file, "", 0) < 0; /* a folder, for one */
+    if (!bad && is_device(&st, file))
+        plain_error("%s: a device; give a file or a pipe", name);
+    else if (!bad && S_ISREG(st.st_mode) && (uint64_t)st.st_size > most)
+        too_large(name, most);
+    else if (bad || read_all(file, (size_t)st.st_size, most, &data, size))
         plain_error("%s: %s", name, strerror(errno));
-        return NULL;
-    }
-    errno = 0;
-    data = read_stream(file, size);
-    if (!data || ferror(file)) {
-        plain_error("%s: %s", name, strerror(errno ? errno : ENOMEM));
-        free(data);
-        data = NULL;
-    }
-    if (file != stdin)
-        fclose(file);
+    else if (*size > most)
+        too_large(name, most);
+    else
+        return data;
+    free(data);
+    return NULL;
+}
+
+char *read_text(const char *path, size_t most, size_t *size)
+{
+    int from_input = !strcmp(path, "-"), file = from_input ? 0 : open(path, O_RDONLY | O_CLOEXEC);
+    char *data = NULL;
+    *size = 0;
+    if (!*path)
+        plain_error("the path of a file is empty: a path is needed");
+    else if (file < 0)
+        plain_error("%s: %s", path, strerror(errno));
+    else
+        data = read_open(file, from_input ? "standard input" : path, most, size);
+    if (file > 0)
+        close(file);
     return data;
 }

@@ -457,7 +457,7 @@ static int run(int argc, char **argv)
     if (code >= 0)
         return code;
     evaluation *e = calloc(1, sizeof *e);
-    char *text = e ? read_text(others[0], &size) : NULL;
+    char *text = e ? read_text(others[0], DATA_BYTES, &size) : NULL;
     code = EXIT_INPUT;
     if (text && (e->named = json_object())) {
         e->wanted = wanted;

@@ -132,7 +132,7 @@ static int open_subject(const bench *b, size_t index, subject *s)
     *s = (subject){NULL, NULL, NULL};
     if (snprintf(path, sizeof path, "%s/%s", b->folder, b->names[index]) >= (int)sizeof path)
         return plain_error("%s/%s: the path is too long", b->folder, b->names[index]);
-    if (!(s->data = s->at = read_text(path, &size)))
+    if (!(s->data = s->at = read_text(path, DATA_BYTES, &size)))
         return EXIT_INPUT;
     if (!(s->text = malloc(size + 64 * MOST + 1024)))
         return plain_error("no memory for %s", path);

@@ -72,7 +72,8 @@ static void describe(const void *bench_, const workload *w, size_t index)
 static int open_text(void *bench_)
 {
     bench *b = bench_;
-    return !b->a->text || (b->text = read_text(b->a->text, &b->text_size)) ? EXIT_OK : EXIT_INPUT;
+    return !b->a->text || (b->text = read_text(b->a->text, DATA_BYTES, &b->text_size)) ? EXIT_OK
+                                                                                       : EXIT_INPUT;
 }
 
 static const workload_kind kind = {.about = &bench_needles,

@@ -113,8 +113,9 @@ static void describe(const void *bench_, const workload *w, size_t index)
 static int open_problems(void *bench_)
 {
     bench *b = bench_;
-    return !b->a->problems || (b->problems = read_text(b->a->problems, &b->size)) ? EXIT_OK
-                                                                                  : EXIT_INPUT;
+    return !b->a->problems || (b->problems = read_text(b->a->problems, DATA_BYTES, &b->size))
+               ? EXIT_OK
+               : EXIT_INPUT;
 }
 
 static const workload_kind kind = {.about = &bench_samples,

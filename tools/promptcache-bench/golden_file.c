@@ -4,6 +4,7 @@
 #include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "program.h"
 
@@ -45,9 +46,15 @@ static int read_tensor(golden_tensor *t, const char *name, const json_t *row, co
 static json_t *read_about(const char *path)
 {
     const char *slash = strrchr(path, '/');
-    char name[4096];
+    char name[4096], *text;
+    size_t size;
+    json_t *about;
     snprintf(name, sizeof name, "%.*sgolden.json", slash ? (int)(slash - path + 1) : 0, path);
-    return json_load_file(name, 0, NULL);
+    if (access(name, F_OK) || !(text = read_text(name, DATA_BYTES, &size)))
+        return NULL;
+    about = json_loadb(text, size, 0, NULL);
+    free(text);
+    return about;
 }
 
 int golden_open(golden_file *file, const char *path)
@@ -57,7 +64,7 @@ int golden_open(golden_file *file, const char *path)
     const char *name;
     json_t *row;
     memset(file, 0, sizeof *file);
-    file->data = read_text(path, &size);
+    file->data = read_text(path, DATA_BYTES, &size);
     if (!file->data)
         return EXIT_INPUT;
     memcpy(&header, file->data, size < 8 ? 0 : 8);

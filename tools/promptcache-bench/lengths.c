@@ -120,7 +120,7 @@ int lengths_open(lengths *l, const char *path)
     *l = (lengths){NULL, 0};
     if (!path)
         return EXIT_OK;
-    if (!(text = read_text(path, &size)))
+    if (!(text = read_text(path, DATA_BYTES, &size)))
         return EXIT_INPUT;
     code = read_pairs(l, path, text);
     free(text);

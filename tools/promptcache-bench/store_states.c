@@ -86,7 +86,7 @@ static int32_t *all_tokens(const bench_model *b, const char *text_file, size_t n
 {
     int32_t *ids = malloc(need * sizeof *ids);
     size_t size, count = 0;
-    char *text = text_file ? read_text(text_file, &size) : NULL;
+    char *text = text_file ? read_text(text_file, TEXT_BYTES, &size) : NULL;
     if (!ids || (text_file && !text)) {
         if (!ids)
             plain_error("out of memory for %zu tokens", need);

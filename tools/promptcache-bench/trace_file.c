@@ -116,7 +116,7 @@ int trace_read(trace *t, const char *path, size_t flood)
     size_t size;
     int code;
     memset(t, 0, sizeof *t);
-    text = read_text(path, &size);
+    text = read_text(path, DATA_BYTES, &size);
     t->first = calloc(1, sizeof *t->first);
     r.request_room = 1;
     code = !text       ? EXIT_INPUT

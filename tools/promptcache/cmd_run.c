@@ -69,7 +69,7 @@ static int has_user(const arguments *a)
 static int load_text(const arguments *a, objects *o)
 {
     size_t size = a->text ? strlen(a->text) : 0;
-    char *read = a->text ? NULL : read_text(a->text_file, &size);
+    char *read = a->text ? NULL : read_text(a->text_file, TEXT_BYTES, &size);
     const char *text = a->text ? a->text : read;
     pc_status status = PC_OK;
     int code = -1;
@@ -87,7 +87,7 @@ static int load_text(const arguments *a, objects *o)
 static int load_user(const arguments *a, objects *o)
 {
     size_t size = a->user ? strlen(a->user) : 0;
-    char *read = a->user ? NULL : read_text(a->user_file, &size);
+    char *read = a->user ? NULL : read_text(a->user_file, TEXT_BYTES, &size);
     pc_status status;
     if (!a->user && !read)
         return EXIT_INPUT;
@@ -111,7 +111,7 @@ static int load_prompt(const arguments *a, objects *o)
     if (strcmp(a->prompt, "-")) {
         status = pc_prompt_load(&o->prompt, o->schemas, count, a->prompt, &prompt);
     } else {
-        if (!(text = read_text("-", &size)))
+        if (!(text = read_text("-", TEXT_BYTES, &size)))
             return EXIT_INPUT;
         status = pc_prompt_parse(&o->prompt, o->schemas, count, text, size, &prompt);
         free(text);

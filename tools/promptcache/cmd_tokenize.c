@@ -93,7 +93,7 @@ static int convert(const char *path, const char *given, int special, int back, i
         return code;
     if (pc_model_load(&model, context, path, &options) < 0)
         code = model_error(path, MODEL_HINT);
-    else if (!text && !(text = read = read_text("-", &size)))
+    else if (!text && !(text = read = read_text("-", TEXT_BYTES, &size)))
         code = EXIT_INPUT;
     else if (back)
         code = decode(model, given ? "the argument" : "standard input", text, size,

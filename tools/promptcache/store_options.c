@@ -38,7 +38,7 @@ static int digit(char c)
 int read_seal_key(const char *path, uint8_t key[32])
 {
     size_t size = 0;
-    char *text = read_text(path, &size);
+    char *text = read_text(path, SECRET_BYTES, &size);
     int good = text && size == 32;
     if (!text)
         return EXIT_INPUT;

@@ -20,7 +20,7 @@ int table_open(table *t, const char *path)
               : ends_in(path, ".tsv")                             ? TABLE_TSV
               : ends_in(path, ".jsonl") || ends_in(path, ".json") ? TABLE_JSON
                                                                   : TABLE_LINES;
-    if (!(t->data = read_text(path, &size)))
+    if (!(t->data = read_text(path, DATA_BYTES, &size)))
         return EXIT_INPUT;
     t->at = t->data;
     if (!strncmp(t->at, "\xef\xbb\xbf", 3)) /* a byte order mark */

@@ -10,17 +10,27 @@
 #include <unistd.h>
 
 #include "base/environment.h"
+#include "base/shared_object.h"
 
-enum { OLDEST = 12040 }; /* CUDA 12.4, as cuDriverGetVersion says it: reads our images */
+enum {
+    OLDEST = 12040, /* CUDA 12.4, as cuDriverGetVersion says it: reads our images */
+    REASON = 256
+};
 
-/* Opens `name` out of the folder if it lies there, else as the system finds it. */
-static void *open_library(const char *folder, const char *name)
+/* Opens `name` out of the folder if it lies there, else as the system finds it. NULL: `why`, of
+ * REASON bytes, says why. */
+static void *open_library(const char *folder, const char *name, char *why)
 {
     char path[4096];
     int n = folder ? snprintf(path, sizeof path, "%s/%s", folder, name) : 0;
-    if (n > 0 && (size_t)n < sizeof path && !access(path, F_OK))
-        return dlopen(path, RTLD_NOW | RTLD_LOCAL);
-    return dlopen(name, RTLD_NOW | RTLD_LOCAL);
+    int given = n > 0 && (size_t)n < sizeof path && !access(path, F_OK);
+    if (given && pc__shared_object_check(path) < 0) {
+        snprintf(why, REASON, "%s", pc_error_text());
+        return NULL;
+    }
+    void *library = dlopen(given ? path : name, RTLD_NOW | RTLD_LOCAL);
+    snprintf(why, REASON, "%s", library ? "" : dlerror());
+    return library;
 }
 
 /* A function's address has no other type in C than what memcpy gives it. */
@@ -36,10 +46,11 @@ static int find(void *library, const char *symbol, void *function, const char **
 static pc_status find_driver(pc__cuda_driver *driver, const char *folder)
 {
     const char *missing = NULL;
-    void *library = open_library(folder, "libcuda.so.1");
+    char why[REASON];
+    void *library = open_library(folder, "libcuda.so.1", why);
     if (!library)
         return pc__fail(PC_ERR_UNSUPPORTED, "libcuda.so.1 was not found: no NVIDIA driver (%s)",
-                        dlerror());
+                        why);
 #define FIND(name, version, arguments) find(library, #name #version, &driver->name, &missing);
     PC__CUDA_DRIVER_CALLS(FIND)
 #undef FIND
@@ -56,9 +67,10 @@ static void find_cublas(pc__cuda_driver *driver, const char *folder)
 {
     static const char *const names[] = {"libcublasLt.so.13", "libcublasLt.so.12"};
     const char *missing = NULL;
+    char why[REASON];
     void *library = NULL;
     for (size_t i = 0; i < sizeof names / sizeof *names && !library; i++)
-        library = open_library(folder, names[i]);
+        library = open_library(folder, names[i], why);
     driver->no_cublas[0] = 0;
     if (!library) {
         snprintf(driver->no_cublas, sizeof driver->no_cublas,

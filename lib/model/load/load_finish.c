@@ -35,6 +35,9 @@ pc_status pc__model_options(pc_model_options *out, const pc_model_options *optio
         return pc__fail(PC_ERR_UNSUPPORTED,
                         "pc_model_options: compute is %u, which is not F32, BF16 or I8",
                         out->compute);
+    if (out->packed_weights && !*out->packed_weights)
+        return pc__fail(PC_ERR_INVALID,
+                        "pc_model_options: packed_weights is empty: a path is needed");
     return PC_OK;
 }
 

@@ -41,3 +41,12 @@ pc_status pc__json_in_folder(json_t **out, const pc_allocator *mem, const char *
     pc__free(mem, path);
     return status;
 }
+
+int pc__json_integer(const json_t *value, int64_t least, int64_t most, int64_t *out)
+{
+    if (!json_is_integer(value) || json_integer_value(value) < least
+        || json_integer_value(value) > most)
+        return 0;
+    *out = json_integer_value(value);
+    return 1;
+}

@@ -16,4 +16,9 @@ pc_status pc__json_file(json_t **out, const pc_allocator *mem, const char *path,
 pc_status pc__json_in_folder(json_t **out, const pc_allocator *mem, const char *folder,
                              const char *name, size_t limit, size_t flags);
 
+/* Whether the value is an integer from `least` to `most`; then *out is it. Readers take every
+ * number of a file this way, or by its kind (model/load/count.h), so that none is used unchecked.
+ */
+int pc__json_integer(const json_t *value, int64_t least, int64_t most, int64_t *out);
+
 #endif

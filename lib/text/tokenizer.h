@@ -31,6 +31,9 @@ typedef struct pc__special_ids { /* -1: none */
     int32_t bos, eos, unk, pad;
 } pc__special_ids;
 
+/* No vocabulary has more. */
+enum { PC__MOST_TOKENS = 1 << 24 };
+
 /* A vocabulary, whatever file it comes from. Everything is borrowed for the call. */
 typedef struct pc__vocab {
     pc__vocab_kind kind;

@@ -95,7 +95,7 @@ static size_t raw_form(const pc__vocab *vocab, const pc__token *token, pc__text 
 
 static pc_status check_vocab(const pc__vocab *v)
 {
-    if (!v->count || v->count > 1 << 24)
+    if (!v->count || v->count > PC__MOST_TOKENS)
         return pc__fail(PC_ERR_FORMAT, "%s: the vocabulary has %zu tokens; 1 to 2^24 are allowed",
                         v->where, v->count);
     for (size_t i = 0; i < v->count; i++) {

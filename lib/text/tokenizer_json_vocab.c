@@ -2,10 +2,11 @@
 #include <string.h>
 
 #include "base/fail.h"
+#include "text/json_file.h"
 #include "text/tokenizer_json_internal.h"
 
 /* Adds a token of the vocabulary or of added_tokens, which may repeat one of the vocabulary. */
-static pc_status place_token(pc__json_reading *r, json_int_t id, const char *text, size_t size,
+static pc_status place_token(pc__json_reading *r, int64_t id, const char *text, size_t size,
                              int32_t type)
 {
     if (id < 0 || (size_t)id >= r->vocab.count)
@@ -39,13 +40,15 @@ static size_t id_range(const json_t *vocab, const json_t *added)
         top = id > top ? id : top;
     }
     i = json_object_size(vocab) + json_array_size(vocab) + json_array_size(added);
-    return top < 0 || top > 1 << 24 || (size_t)top > 4 * i + MOST_GAPS ? 0 : (size_t)top + 1;
+    return top < 0 || top > PC__MOST_TOKENS || (size_t)top > 4 * i + MOST_GAPS ? 0
+                                                                               : (size_t)top + 1;
 }
 
 /* [[piece, score], …] */
 static pc_status place_pieces(pc__json_reading *r, const json_t *model, int bytes)
 {
     json_t *vocab = json_object_get(model, "vocab"), *pair, *unk = json_object_get(model, "unk_id");
+    int64_t id;
     size_t i;
     if (!(r->scores = pc__calloc(r->mem, r->vocab.count, sizeof *r->scores)))
         return PC_ERR_NOMEM;
@@ -62,10 +65,9 @@ static pc_status place_pieces(pc__json_reading *r, const json_t *model, int byte
     }
     if (!unk || json_is_null(unk))
         return PC_OK;
-    if (!json_is_integer(unk) || json_integer_value(unk) < 0
-        || json_integer_value(unk) >= (json_int_t)json_array_size(vocab))
+    if (!pc__json_integer(unk, 0, (int64_t)json_array_size(vocab) - 1, &id))
         return pc__fail(PC_ERR_FORMAT, "%s: model.unk_id is no token", r->where);
-    r->vocab.unk = (int32_t)json_integer_value(unk);
+    r->vocab.unk = (int32_t)id;
     r->types[r->vocab.unk] = PC__TOKEN_UNKNOWN;
     return PC_OK;
 }
@@ -76,8 +78,10 @@ static pc_status place_words(pc__json_reading *r, json_t *vocab, int bytes)
     const char *key;
     json_object_foreach(vocab, key, value)
     {
+        int64_t id = -1;
+        pc__json_integer(value, 0, PC__MOST_TOKENS, &id);
         PC__TRY_RETURN(place_token(
-            r, json_is_integer(value) ? json_integer_value(value) : -1, key, strlen(key),
+            r, id, key, strlen(key),
             bytes && pc__piece_byte(pc__text_of(key)) >= 0 ? PC__TOKEN_BYTE : PC__TOKEN_NORMAL));
     }
     return PC_OK;

@@ -9,7 +9,7 @@
 #include "text/json_file.h"
 #include "text/tokenizer_internal.h"
 
-enum { TEKKEN_LIMIT = 256 << 20, FILLER_SIZE = 40, MOST_TOKENS = 1 << 24 };
+enum { TEKKEN_LIMIT = 256 << 20, FILLER_SIZE = 40 };
 
 typedef struct tekken_file {
     const pc_allocator *mem;
@@ -45,15 +45,15 @@ static const char *const older_specials[] = {"<unk>",
 
 static pc_status read_count(const tekken_file *f, const char *key, size_t *out)
 {
-    const json_t *value = json_object_get(json_object_get(f->root, "config"), key);
-    if (!json_is_integer(value) || json_integer_value(value) < 0
-        || json_integer_value(value) > MOST_TOKENS)
+    int64_t count;
+    if (!pc__json_integer(json_object_get(json_object_get(f->root, "config"), key), 0,
+                          PC__MOST_TOKENS, &count))
         return pc__fail(PC_ERR_FORMAT, "%s: config.%s is not a number of tokens", f->path, key);
-    *out = (size_t)json_integer_value(value);
+    *out = (size_t)count;
     return PC_OK;
 }
 
-static pc_status place(tekken_file *f, json_int_t id, const char *name)
+static pc_status place(tekken_file *f, int64_t id, const char *name)
 {
     if (id < 0 || (size_t)id >= f->specials || !name || !*name)
         return pc__fail(PC_ERR_FORMAT, "%s: special_tokens: rank %lld, text '%.40s'", f->path,
@@ -77,12 +77,12 @@ static pc_status read_specials(tekken_file *f)
     }
     if (!list || json_is_null(list))
         for (i = 0; i < sizeof older_specials / sizeof *older_specials; i++)
-            PC__TRY_RETURN(place(f, (json_int_t)i, older_specials[i]));
+            PC__TRY_RETURN(place(f, (int64_t)i, older_specials[i]));
     json_array_foreach(list, i, item)
     {
-        const json_t *rank = json_object_get(item, "rank");
-        PC__TRY_RETURN(place(f, json_is_integer(rank) ? json_integer_value(rank) : -1,
-                             json_string_value(json_object_get(item, "token_str"))));
+        int64_t rank = -1;
+        pc__json_integer(json_object_get(item, "rank"), 0, PC__MOST_TOKENS, &rank);
+        PC__TRY_RETURN(place(f, rank, json_string_value(json_object_get(item, "token_str"))));
     }
     return PC_OK;
 }
@@ -100,9 +100,10 @@ static pc_status read_ranks(tekken_file *f)
     if (!at)
         return PC_ERR_NOMEM;
     for (size_t i = 0; i < ranks; i++) {
-        const json_t *entry = json_array_get(list, i), *rank = json_object_get(entry, "rank"),
+        const json_t *entry = json_array_get(list, i),
                      *bytes = json_object_get(entry, "token_bytes");
-        if (!json_is_integer(rank) || json_integer_value(rank) != (json_int_t)i
+        int64_t rank;
+        if (!pc__json_integer(json_object_get(entry, "rank"), (int64_t)i, (int64_t)i, &rank)
             || !json_string_length(bytes)
             || sodium_base642bin((unsigned char *)at, json_string_length(bytes),
                                  json_string_value(bytes), json_string_length(bytes), NULL, &n,

@@ -223,7 +223,7 @@ int main(void)
     refused("rwkv", tokens, PC_ERR_UNSUPPORTED, "'rwkv'");
     refused("t5", text_as_charsmap, PC_ERR_FORMAT, "precompiled_charsmap");
     refused("t5", short_charsmap, PC_ERR_FORMAT, "precompiled_charsmap has 2 bytes");
-    refused("llama", NULL, PC_ERR_FORMAT, "0 tokens");
+    refused("llama", NULL, PC_ERR_FORMAT, "tokenizer.ggml.tokens: 0 is not a number of tokens");
     refused("llama", numbers, PC_ERR_FORMAT, "not an array of strings");
     refused("llama", few_scores, PC_ERR_FORMAT, "7 values for 8 tokens");
     refused("llama", texts_as_scores, PC_ERR_FORMAT, "not a number");

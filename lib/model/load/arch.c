@@ -25,7 +25,7 @@ int pc__head_has_bias(const pc__arch *arch)
 
 void pc__window_from(pc__arch *arch, int32_t first)
 {
-    for (int32_t l = first; arch->window && l < arch->layers && l < PC__MAX_LAYERS; l++)
+    for (int32_t l = first; arch->window && l < arch->layers; l++)
         pc__layer_add(&arch->windowed, l);
 }
 
@@ -51,27 +51,24 @@ int32_t pc__mlp_width(const pc__arch *arch, int32_t layer)
     return pc__has_experts(arch, layer) ? arch->experts.shared : arch->ffn;
 }
 
-/* Above any model; the product of two does not overflow. */
-enum { MAX_WIDTH = 1 << 24, MAX_EXPERTS = 1 << 16 };
-
+/* Readers have checked what they read; these are the numbers that may come of others. */
 static pc_status check_arch_sizes(const pc__arch *arch, const char *where)
 {
     const struct {
         const char *name;
-        int64_t value, most;
-    } sizes[] = {{"layers", arch->layers, PC__MAX_LAYERS},
-                 {"heads", arch->heads, MAX_WIDTH},
-                 {"K/V heads", arch->kv_heads, MAX_WIDTH},
-                 {"head_dim", arch->head_dim, PC__MAX_HEAD},
-                 {"width", arch->hidden, MAX_WIDTH},
-                 {"MLP width", arch->ffn, MAX_WIDTH},
-                 {"vocabulary", arch->vocab, INT32_MAX},
-                 {"embedding width", arch->embedding_dim, MAX_WIDTH},
-                 {"query width", (int64_t)arch->heads * arch->head_dim, MAX_WIDTH}};
+        pc__count kind;
+        int64_t value;
+    } sizes[] = {{"layers", PC__COUNT_LAYERS, arch->layers},
+                 {"heads", PC__COUNT_HEADS, arch->heads},
+                 {"K/V heads", PC__COUNT_HEADS, arch->kv_heads},
+                 {"head_dim", PC__COUNT_HEAD_DIM, arch->head_dim},
+                 {"width", PC__COUNT_WIDTH, arch->hidden},
+                 {"MLP width", PC__COUNT_WIDTH, arch->ffn},
+                 {"vocabulary", PC__COUNT_VOCABULARY, arch->vocab},
+                 {"embedding width", PC__COUNT_WIDTH, arch->embedding_dim},
+                 {"query width", PC__COUNT_WIDTH, (int64_t)arch->heads * arch->head_dim}};
     for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++)
-        if (sizes[i].value < 1 || sizes[i].value > sizes[i].most)
-            return pc__fail(PC_ERR_FORMAT, "%s: %s: %lld is outside 1 to %lld", where,
-                            sizes[i].name, (long long)sizes[i].value, (long long)sizes[i].most);
+        PC__TRY_RETURN(pc__count_check(sizes[i].kind, sizes[i].value, where, sizes[i].name));
     if (arch->heads % arch->kv_heads)
         return pc__fail(PC_ERR_FORMAT, "%s: %d heads are not a multiple of %d K/V heads", where,
                         arch->heads, arch->kv_heads);
@@ -93,48 +90,16 @@ static pc_status check_groups(const pc__expert_config *experts, const char *wher
 static pc_status check_experts(const pc__arch *arch, const char *where)
 {
     const pc__expert_config *experts = &arch->experts;
-    if (experts->count < 0 || experts->count > MAX_EXPERTS)
-        return pc__fail(PC_ERR_FORMAT, "%s: %d experts are outside 0 to %d", where, experts->count,
-                        MAX_EXPERTS);
     if (!experts->count)
         return PC_OK;
     if (experts->used < 1 || experts->used > experts->count)
         return pc__fail(PC_ERR_FORMAT, "%s: %d of %d experts are used", where, experts->used,
                         experts->count);
-    if (experts->width < 1 || experts->width > MAX_WIDTH || experts->shared < 0
-        || experts->shared > MAX_WIDTH)
-        return pc__fail(PC_ERR_FORMAT,
-                        "%s: experts of width %d and a shared one of width %d are not possible",
-                        where, experts->width, experts->shared);
+    PC__TRY_RETURN(pc__count_check(PC__COUNT_WIDTH, experts->width, where, "the experts' width"));
     PC__TRY_RETURN(check_groups(experts, where));
     if (!(experts->scale >= 0) || experts->scale > 1e6f)
         return pc__fail(PC_ERR_FORMAT, "%s: the experts' weights have the factor %g", where,
                         (double)experts->scale);
-    return PC_OK;
-}
-
-/* A number that is finite in fp64 may be infinite in fp32. */
-static pc_status check_finite_numbers(const pc__arch *arch, const char *where)
-{
-    const struct {
-        const char *name;
-        float value;
-    } numbers[] = {{"the largest ALiBi exponent", arch->alibi_max},
-                   {"the scale of attention", arch->attention_scale},
-                   {"the cap of attention", arch->attention_cap},
-                   {"the cap of logits", arch->logit_cap},
-                   {"the scale of embeddings", arch->embedding_scale},
-                   {"the scale of logits", arch->logit_scale},
-                   {"the scale of residuals", arch->residual_scale},
-                   {"the clip of queries, keys and values", arch->qkv_clip},
-                   {"the factor of the clamped gate", arch->gate_alpha},
-                   {"the limit of the clamped gate", arch->gate_limit},
-                   {"the scale of queries", (float)arch->query_scale.scale},
-                   {"the step of the scale of queries", (float)arch->query_scale.step}};
-    for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++)
-        if (!isfinite(numbers[i].value))
-            return pc__fail(PC_ERR_FORMAT, "%s: %s is %g", where, numbers[i].name,
-                            (double)numbers[i].value);
     return PC_OK;
 }
 
@@ -143,17 +108,12 @@ static pc_status check_latent(const pc__arch *arch, const char *where)
     const pc__latent_config *l = &arch->latent;
     const struct {
         const char *name;
-        int64_t value, least, most;
-    } sizes[] = {{"the rank of queries", l->q_rank, 0, MAX_WIDTH},
-                 {"the plain part of a head", l->plain, 1, PC__MAX_HEAD},
-                 {"the rotated part of a head", l->rotated, 2, PC__MAX_HEAD},
-                 {"latent and rotated part", (int64_t)l->rank + l->rotated, 1, PC__MAX_HEAD},
-                 {"the value of a head", arch->v_dim, 1, PC__MAX_HEAD}};
+        int64_t value;
+    } sizes[] = {{"the plain part of a head", l->plain},
+                 {"latent and rotated part", (int64_t)l->rank + l->rotated},
+                 {"the value of a head", arch->v_dim}};
     for (size_t i = 0; l->rank && i < sizeof sizes / sizeof *sizes; i++)
-        if (sizes[i].value < sizes[i].least || sizes[i].value > sizes[i].most)
-            return pc__fail(PC_ERR_FORMAT, "%s: latent attention: %s: %lld is outside %lld to %lld",
-                            where, sizes[i].name, (long long)sizes[i].value,
-                            (long long)sizes[i].least, (long long)sizes[i].most);
+        PC__TRY_RETURN(pc__count_check(PC__COUNT_HEAD_DIM, sizes[i].value, where, sizes[i].name));
     return PC_OK;
 }
 
@@ -161,7 +121,9 @@ pc_status pc__arch_check(const pc__arch *arch, const char *where)
 {
     PC__TRY_RETURN(check_latent(arch, where));
     PC__TRY_RETURN(check_arch_sizes(arch, where));
-    PC__TRY_RETURN(check_finite_numbers(arch, where));
+    if (!isfinite(arch->attention_scale)) /* a product of several factors */
+        return pc__fail(PC_ERR_FORMAT, "%s: the scale of attention is %g", where,
+                        (double)arch->attention_scale);
     PC__TRY_RETURN(check_experts(arch, where));
     if (!(arch->norm_eps >= 0) || arch->norm_eps > 1)
         return pc__fail(PC_ERR_FORMAT, "%s: the norms' epsilon is %g", where,
@@ -172,9 +134,6 @@ pc_status pc__arch_check(const pc__arch *arch, const char *where)
         return pc__fail(PC_ERR_FORMAT,
                         "%s: RoPE with base %g on %d of %d dimensions is not possible", where,
                         arch->rope.theta, arch->rope.dims, arch->head_dim);
-    if (arch->window < 0 || arch->chunk < 0)
-        return pc__fail(PC_ERR_FORMAT, "%s: a window of %d or chunks of %d are below zero", where,
-                        arch->window, arch->chunk);
     if (arch->query_scale.scale != 0 && !(arch->query_scale.step > 0))
         return pc__fail(PC_ERR_FORMAT, "%s: the step of the scale of queries is %g", where,
                         arch->query_scale.step);

@@ -4,6 +4,7 @@
 #define PC_MODEL_ARCH_H
 
 #include "attn/backend.h"
+#include "model/load/count.h"
 
 typedef enum pc__norm { PC__NORM_RMS, PC__NORM_LAYER } pc__norm;
 typedef enum pc__residual {
@@ -35,8 +36,6 @@ typedef struct pc__rope_config {
     int32_t truncate;                     /* yarn: rounds the correction range to whole dims */
     double *short_factors, *long_factors; /* longrope, [dims/2] */
 } pc__rope_config;
-
-enum { PC__MAX_LAYERS = 1024 };
 
 /* A set of layers: bit l % 64 of word l / 64. */
 typedef struct pc__layer_set {

@@ -9,13 +9,15 @@
 static pc_status read_heads(const pc__meta *s, pc__arch *arch)
 {
     int32_t v_dim;
-    PC__TRY_RETURN(pc__meta_size(s, "attention.head_count", 1, &arch->heads));
-    PC__TRY_RETURN(pc__meta_size(s, "attention.head_count_kv", 0, &arch->kv_heads));
-    PC__TRY_RETURN(pc__meta_size(s, "attention.key_length", 0, &arch->head_dim));
-    PC__TRY_RETURN(pc__meta_size(s, "attention.value_length", 0, &v_dim));
+    PC__TRY_RETURN(pc__meta_size(s, "attention.head_count", PC__COUNT_HEADS, 1, &arch->heads));
+    PC__TRY_RETURN(
+        pc__meta_size(s, "attention.head_count_kv", PC__COUNT_HEADS, 0, &arch->kv_heads));
+    PC__TRY_RETURN(
+        pc__meta_size(s, "attention.key_length", PC__COUNT_HEAD_DIM, 0, &arch->head_dim));
+    PC__TRY_RETURN(pc__meta_size(s, "attention.value_length", PC__COUNT_HEAD_DIM, 0, &v_dim));
     if (!arch->kv_heads)
         arch->kv_heads = arch->heads;
-    if (!arch->head_dim && (arch->heads < 1 || arch->hidden % arch->heads))
+    if (!arch->head_dim && arch->hidden % arch->heads)
         return pc__fail(PC_ERR_FORMAT, "%s: the width %d is not a multiple of %d heads", s->path,
                         arch->hidden, arch->heads);
     if (!arch->head_dim)
@@ -30,12 +32,13 @@ static pc_status read_latent(const pc__meta *s, pc__arch *arch)
 {
     pc__latent_config *latent = &arch->latent;
     int32_t key, value;
-    PC__TRY_RETURN(pc__meta_size(s, "attention.kv_lora_rank", 1, &latent->rank));
-    PC__TRY_RETURN(pc__meta_size(s, "attention.q_lora_rank", 0, &latent->q_rank));
-    PC__TRY_RETURN(pc__meta_size(s, "rope.dimension_count", 1, &latent->rotated));
-    PC__TRY_RETURN(pc__meta_size(s, "attention.key_length_mla", 0, &key));
-    PC__TRY_RETURN(pc__meta_size(s, "attention.value_length_mla", 0, &value));
-    if (!latent->rank || (key > 0) != (value > 0))
+    PC__TRY_RETURN(pc__meta_size(s, "attention.kv_lora_rank", PC__COUNT_WIDTH, 1, &latent->rank));
+    PC__TRY_RETURN(pc__meta_size(s, "attention.q_lora_rank", PC__COUNT_WIDTH, 0, &latent->q_rank));
+    PC__TRY_RETURN(
+        pc__meta_size(s, "rope.dimension_count", PC__COUNT_HEAD_DIM, 1, &latent->rotated));
+    PC__TRY_RETURN(pc__meta_size(s, "attention.key_length_mla", PC__COUNT_HEAD_DIM, 0, &key));
+    PC__TRY_RETURN(pc__meta_size(s, "attention.value_length_mla", PC__COUNT_HEAD_DIM, 0, &value));
+    if ((key > 0) != (value > 0))
         return pc__fail(PC_ERR_FORMAT,
                         "%s: keys 'attention.kv_lora_rank' %d, 'attention.key_length_mla' %d and "
                         "'attention.value_length_mla' %d do not fit together",
@@ -65,7 +68,7 @@ static double usual_scale(const pc__meta *s, const pc__arch *arch)
 {
     int is_largest = (!strcmp(s->architecture, "gemma2") && arch->layers == 46)
                      || (!strcmp(s->architecture, "gemma3") && arch->layers == 62);
-    return is_largest && arch->heads > 0 ? 1 / sqrt((double)(arch->hidden / arch->heads)) : 0;
+    return is_largest ? 1 / sqrt((double)(arch->hidden / arch->heads)) : 0;
 }
 
 static pc_status read_scores(const pc__meta *s, const pc__gguf_family *f, pc__arch *arch)
@@ -94,7 +97,7 @@ static pc_status read_qk_norm(const pc__meta *s, const pc__gguf_family *f, pc__a
         arch->qk_norm = PC__QK_NONE;
     if (f->qk_norm != PC__QK_PLAIN)
         return PC_OK;
-    PC__TRY_RETURN(pc__meta_size(s, "expert_count", 0, &experts));
+    PC__TRY_RETURN(pc__meta_size(s, "expert_count", PC__COUNT_EXPERTS, 0, &experts));
     normed = experts != 128;
     pc__gguf_u64(s->gguf, pc__meta_key(s, "use_qk_norm", key), &normed);
     arch->qk_norm = normed ? PC__QK_PLAIN : PC__QK_NONE;
@@ -115,7 +118,7 @@ static pc_status read_pattern(const pc__meta *s, const pc__gguf_family *f, int32
               : !is_given && pc__meta_has(s, "attention.sliding_window_pattern"))
         return pc__fail(PC_ERR_FORMAT, "%s: key '%s' is not a number or a flag for each layer",
                         s->path, key);
-    for (int32_t l = 0; l < layers && l < PC__MAX_LAYERS; l++) {
+    for (int32_t l = 0; l < layers; l++) {
         flag = !period || (uint64_t)l % period < period - 1;
         if (count && !pc__gguf_array_i64(s->gguf, key, (size_t)l, &flag))
             return pc__fail(PC_ERR_FORMAT, "%s: key '%s' is not a flag for each layer", s->path,
@@ -128,7 +131,7 @@ static pc_status read_pattern(const pc__meta *s, const pc__gguf_family *f, int32
 
 static void leave_unrotated(const pc__gguf_family *f, const pc__layer_set *near, pc__arch *arch)
 {
-    for (int32_t l = 0; l < arch->layers && l < PC__MAX_LAYERS; l++) {
+    for (int32_t l = 0; l < arch->layers; l++) {
         int turns = f->unrotated == PC__GGUF_FULL_DO_NOT       ? pc__layer_in(near, l)
                     : f->unrotated == PC__GGUF_FOURTH_DOES_NOT ? (l + 1) % 4
                                                                : 1;
@@ -143,10 +146,12 @@ static pc_status read_windows(const pc__meta *s, const pc__gguf_family *f, pc__a
     PC__TRY_RETURN(read_pattern(s, f, arch->layers, &near));
     leave_unrotated(f, &near, arch);
     if (f->chunk) {
-        PC__TRY_RETURN(pc__meta_size(s, "attention.chunk_size", 0, &arch->chunk));
+        PC__TRY_RETURN(
+            pc__meta_size(s, "attention.chunk_size", PC__COUNT_POSITIONS, 0, &arch->chunk));
         arch->chunk = arch->chunk ? arch->chunk : f->chunk;
         arch->chunked = near;
-        PC__TRY_RETURN(pc__meta_size(s, "attention.sliding_window", 0, &arch->window));
+        PC__TRY_RETURN(
+            pc__meta_size(s, "attention.sliding_window", PC__COUNT_POSITIONS, 0, &arch->window));
         if (!arch->window && pc__meta_has(s, "attention.sliding_window"))
             return pc__fail(PC_ERR_UNSUPPORTED,
                             "%s: key '%s.attention.sliding_window': 0 is not implemented", s->path,
@@ -154,7 +159,8 @@ static pc_status read_windows(const pc__meta *s, const pc__gguf_family *f, pc__a
         arch->window = 0; /* the files give the chunks' size again, if anything */
         return PC_OK;
     }
-    PC__TRY_RETURN(pc__meta_size(s, "attention.sliding_window", 0, &arch->window));
+    PC__TRY_RETURN(
+        pc__meta_size(s, "attention.sliding_window", PC__COUNT_POSITIONS, 0, &arch->window));
     if (!arch->window && !strcmp(f->name, "gemma2"))
         arch->window = 4096; /* its first files have no key */
     if (arch->window)
@@ -179,7 +185,8 @@ pc_status pc__gguf_query_scale(const pc__meta *s, const pc__gguf_family *f, pc__
         return PC_OK;
     *scale = f->query_scale;
     PC__TRY_RETURN(pc__meta_number(s, "attention.temperature_scale", &scale->scale));
-    PC__TRY_RETURN(pc__meta_size(s, "attention.temperature_length", 0, &length));
+    PC__TRY_RETURN(
+        pc__meta_size(s, "attention.temperature_length", PC__COUNT_POSITIONS, 0, &length));
     if (length)
         scale->step = length;
     if (!(scale->step > 0))

@@ -13,33 +13,40 @@ const char *pc__meta_key(const pc__meta *s, const char *name, char key[PC__META_
     return key;
 }
 
-pc_status pc__meta_size(const pc__meta *s, const char *name, int wanted, int32_t *out)
+/* The integer of the key, or the one that all its elements have in common; PC_MISS: there is none.
+ */
+static pc_status read_common(const pc__meta *s, const char *key, int64_t *out)
 {
-    char key[PC__META_KEY];
-    uint64_t value;
-    int64_t each, first = 0;
-    size_t count = pc__gguf_array(s->gguf, pc__meta_key(s, name, key));
-    *out = 0;
+    int64_t each;
+    size_t count = pc__gguf_array(s->gguf, key);
+    if (!count)
+        return pc__gguf_i64(s->gguf, key, out) ? PC_OK : PC_MISS;
     for (size_t i = 0; i < count; i++) {
-        if (!pc__gguf_array_i64(s->gguf, key, i, &each) || each < 0 || each > INT32_MAX)
-            return pc__fail(PC_ERR_FORMAT, "%s: key '%s': value %zu is not a size", s->path, key,
-                            i);
-        if (i && each != first)
+        if (!pc__gguf_array_i64(s->gguf, key, i, &each))
+            return PC_MISS;
+        if (i && each != *out)
             return pc__fail(PC_ERR_UNSUPPORTED,
                             "%s: key '%s': layers of different sizes are not implemented", s->path,
                             key);
-        first = each;
+        *out = each;
     }
-    *out = (int32_t)first;
-    if (count)
-        return PC_OK;
-    if (!pc__gguf_u64(s->gguf, key, &value))
-        return wanted
-                   ? pc__fail(PC_ERR_FORMAT, "%s: key '%s' is missing or not a size", s->path, key)
-                   : PC_OK;
-    if (value > INT32_MAX)
-        return pc__fail(PC_ERR_FORMAT, "%s: key '%s': %llu is too large", s->path, key,
-                        (unsigned long long)value);
+    return PC_OK;
+}
+
+pc_status pc__meta_size(const pc__meta *s, const char *name, pc__count kind, int wanted,
+                        int32_t *out)
+{
+    char key[PC__META_KEY], words[PC__COUNT_WORDS];
+    int64_t value = 0;
+    pc_status status = read_common(s, pc__meta_key(s, name, key), &value);
+    *out = 0;
+    if (status < 0 || (status == PC_MISS && !wanted && !pc__meta_has(s, name)))
+        return status < 0 ? status : PC_OK;
+    if (status == PC_MISS)
+        return pc__fail(PC_ERR_FORMAT, "%s: key '%s' is missing or not %s", s->path, key,
+                        pc__count_words(kind, words));
+    if (value || wanted)
+        PC__TRY_RETURN(pc__count_check(kind, value, s->path, key));
     *out = (int32_t)value;
     return PC_OK;
 }
@@ -50,8 +57,9 @@ pc_status pc__meta_number(const pc__meta *s, const char *name, double *out)
     double value;
     if (!pc__gguf_f64(s->gguf, pc__meta_key(s, name, key), &value))
         return PC_OK;
-    if (!isfinite(value))
-        return pc__fail(PC_ERR_FORMAT, "%s: key '%s' is not finite", s->path, key);
+    if (!pc__factor_has(value))
+        return pc__fail(PC_ERR_FORMAT, "%s: key '%s': %g is not " PC__FACTOR_WORDS, s->path, key,
+                        value);
     *out = value;
     return PC_OK;
 }
@@ -117,14 +125,19 @@ static pc_status refuse_extras(const pc__meta *s, uint32_t known)
 static pc_status read_gguf_sizes(const pc__meta *s, pc__arch *arch)
 {
     const pc__tensor *embedding = pc__weights_find(s->weights, "token_embd.weight");
-    PC__TRY_RETURN(pc__meta_size(s, "block_count", 1, &arch->layers));
-    PC__TRY_RETURN(pc__meta_size(s, "nextn_predict_layers", 0, &arch->layers_after));
+    PC__TRY_RETURN(pc__meta_size(s, "block_count", PC__COUNT_LAYERS, 1, &arch->layers));
+    PC__TRY_RETURN(
+        pc__meta_size(s, "nextn_predict_layers", PC__COUNT_LAYERS, 0, &arch->layers_after));
     arch->layers -= arch->layers_after; /* they count too */
-    PC__TRY_RETURN(pc__meta_size(s, "embedding_length", 1, &arch->hidden));
-    PC__TRY_RETURN(pc__meta_size(s, "feed_forward_length", 1, &arch->ffn));
-    PC__TRY_RETURN(pc__meta_size(s, "context_length", 1, &arch->context_length));
-    if (!embedding || embedding->rank != 2 || embedding->shape[0] > INT32_MAX)
+    PC__TRY_RETURN(pc__count_check(PC__COUNT_LAYERS, arch->layers, s->path, "layers"));
+    PC__TRY_RETURN(pc__meta_size(s, "embedding_length", PC__COUNT_WIDTH, 1, &arch->hidden));
+    PC__TRY_RETURN(pc__meta_size(s, "feed_forward_length", PC__COUNT_WIDTH, 1, &arch->ffn));
+    PC__TRY_RETURN(
+        pc__meta_size(s, "context_length", PC__COUNT_POSITIONS, 1, &arch->context_length));
+    if (!embedding || embedding->rank != 2)
         return pc__fail(PC_ERR_FORMAT, "%s: the matrix 'token_embd.weight' is missing", s->path);
+    PC__TRY_RETURN(pc__count_check(PC__COUNT_VOCABULARY, (int64_t)embedding->shape[0], s->path,
+                                   "token_embd.weight"));
     arch->vocab = (int32_t)embedding->shape[0];
     arch->embedding_dim = arch->hidden;
     arch->tied = !pc__weights_find(s->weights, "output.weight");
@@ -228,7 +241,8 @@ static pc_status read_clamp(const pc__meta *s, pc__arch *arch)
     size_t count = pc__gguf_array(s->gguf, pc__meta_key(s, "swiglu_clamp_exp", key));
     PC__TRY_RETURN(pc__meta_number(s, "swiglu_clamp_exp", &limit));
     for (size_t i = 0; i < count; i++) {
-        if (!pc__gguf_array_f64(s->gguf, key, i, &each) || (i && each != limit))
+        if (!pc__gguf_array_f64(s->gguf, key, i, &each) || !pc__factor_has(each)
+            || (i && each != limit))
             return pc__fail(PC_ERR_UNSUPPORTED,
                             "%s: key '%s': layers of different limits are not "
                             "implemented",

@@ -38,8 +38,9 @@ static pc_status read_gating(const pc__meta *s, const pc__gguf_family *f,
 static pc_status read_groups(const pc__meta *s, const pc__gguf_family *f,
                              pc__expert_config *experts)
 {
-    PC__TRY_RETURN(pc__meta_size(s, "expert_group_count", 0, &experts->groups));
-    PC__TRY_RETURN(pc__meta_size(s, "expert_group_used_count", 0, &experts->groups_used));
+    PC__TRY_RETURN(pc__meta_size(s, "expert_group_count", PC__COUNT_EXPERTS, 0, &experts->groups));
+    PC__TRY_RETURN(
+        pc__meta_size(s, "expert_group_used_count", PC__COUNT_EXPERTS, 0, &experts->groups_used));
     if (experts->groups > 1 && !(f->keys & PC__GGUF_LATENT))
         return refuse_number(s, "expert_group_count", experts->groups);
     if (experts->groups > 1
@@ -77,13 +78,14 @@ static pc_status read_expert_sizes(const pc__meta *s, pc__arch *arch)
     int dense = !strcmp(s->architecture, "llama") || !strcmp(s->architecture, "granitemoe");
     int by_used = qwen || !strcmp(s->architecture, "qwen3moe");
     int32_t shared;
-    PC__TRY_RETURN(pc__meta_size(s, "expert_used_count", 1, &experts->used));
-    PC__TRY_RETURN(
-        pc__meta_size(s, "expert_feed_forward_length", !dense && !by_used, &experts->width));
+    PC__TRY_RETURN(pc__meta_size(s, "expert_used_count", PC__COUNT_EXPERTS, 1, &experts->used));
+    PC__TRY_RETURN(pc__meta_size(s, "expert_feed_forward_length", PC__COUNT_WIDTH,
+                                 !dense && !by_used, &experts->width));
     if (!experts->width)
-        experts->width = dense || experts->used < 1 ? arch->ffn : arch->ffn / experts->used;
-    PC__TRY_RETURN(pc__meta_size(s, "expert_shared_feed_forward_length", 0, &experts->shared));
-    PC__TRY_RETURN(pc__meta_size(s, "expert_shared_count", 0, &shared));
+        experts->width = dense ? arch->ffn : arch->ffn / experts->used;
+    PC__TRY_RETURN(pc__meta_size(s, "expert_shared_feed_forward_length", PC__COUNT_WIDTH, 0,
+                                 &experts->shared));
+    PC__TRY_RETURN(pc__meta_size(s, "expert_shared_count", PC__COUNT_FEW, 0, &shared));
     if (!strcmp(s->architecture, "llama") && (shared || experts->shared))
         return pc__fail(PC_ERR_UNSUPPORTED, "%s: a shared expert is not implemented for 'llama'",
                         s->path);
@@ -91,8 +93,11 @@ static pc_status read_expert_sizes(const pc__meta *s, pc__arch *arch)
         experts->shared = arch->ffn;
     else if (llama4)
         experts->shared = experts->width;
-    else if (!experts->shared && (int64_t)shared * experts->width <= INT32_MAX)
+    else if (!experts->shared && shared) {
+        PC__TRY_RETURN(pc__count_check(PC__COUNT_WIDTH, (int64_t)shared * experts->width, s->path,
+                                       "the shared expert"));
         experts->shared = shared * experts->width;
+    }
     experts->shared_gated = qwen;
     return PC_OK;
 }
@@ -103,7 +108,7 @@ static pc_status read_expert_layers(const pc__meta *s, pc__arch *arch)
     char key[PC__META_KEY];
     uint64_t dense;
     int is_given = pc__gguf_u64(s->gguf, pc__meta_key(s, "leading_dense_block_count", key), &dense);
-    for (int32_t l = 0; l < arch->layers && l < PC__MAX_LAYERS; l++) {
+    for (int32_t l = 0; l < arch->layers; l++) {
         char name[64];
         snprintf(name, sizeof name, "blk.%d.ffn_gate_inp.weight", l);
         int has = pc__weights_find(s->weights, name) != NULL;
@@ -119,7 +124,7 @@ static pc_status read_expert_layers(const pc__meta *s, pc__arch *arch)
 /* The bias of the choice and those of experts' matrices: the file decides. */
 static void find_expert_biases(const pc__meta *s, pc__arch *arch)
 {
-    for (int32_t l = 0; l < arch->layers && l < PC__MAX_LAYERS; l++) {
+    for (int32_t l = 0; l < arch->layers; l++) {
         char name[64];
         if (!pc__layer_in(&arch->expert_layers, l))
             continue;
@@ -133,7 +138,7 @@ static void find_expert_biases(const pc__meta *s, pc__arch *arch)
 pc_status pc__gguf_experts(const pc__meta *s, const pc__gguf_family *f, pc__arch *arch)
 {
     char key[PC__META_KEY];
-    PC__TRY_RETURN(pc__meta_size(s, "expert_count", 0, &arch->experts.count));
+    PC__TRY_RETURN(pc__meta_size(s, "expert_count", PC__COUNT_EXPERTS, 0, &arch->experts.count));
     if (!arch->experts.count)
         return PC_OK;
     if (!f->router)

@@ -60,10 +60,11 @@ typedef struct pc__meta {
 enum { PC__META_KEY = 128 };
 
 const char *pc__meta_key(const pc__meta *s, const char *name, char key[PC__META_KEY]); /* key */
-/* Reads a size; 0 and PC_OK if the key is missing and not `wanted`. Of one value a layer all must
- * be equal. */
-pc_status pc__meta_size(const pc__meta *s, const char *name, int wanted, int32_t *out);
-/* *out stays if the key is missing. */
+/* Reads a number of this kind; unless it is `wanted`, 0 and a missing key, which becomes 0, will
+ * do. Of one value a layer all must be equal. */
+pc_status pc__meta_size(const pc__meta *s, const char *name, pc__count kind, int wanted,
+                        int32_t *out);
+/* pc__factor_has holds. *out stays if the key is missing. */
 pc_status pc__meta_number(const pc__meta *s, const char *name, double *out);
 /* PC_ERR_UNSUPPORTED: the key exists with a value other than `neutral`, which changes nothing. */
 pc_status pc__meta_only(const pc__meta *s, const char *name, double neutral);

@@ -17,8 +17,9 @@ static pc_status read_factor_tensor(const pc__meta *s, const pc_allocator *mem,
     for (int32_t i = 0; i < count; i++) {
         float factor;
         pc__tensor_floats(tensor, (uint64_t)i, 1, &factor);
-        if (!(factor > 0) || !isfinite(factor))
-            return pc__fail(PC_ERR_FORMAT, "%s: tensor '%s': factor %d is not above zero", s->path,
+        if (!(factor > 0) || !pc__factor_has((double)factor))
+            return pc__fail(PC_ERR_FORMAT,
+                            "%s: tensor '%s': factor %d is not above zero, or too large", s->path,
                             tensor->name, i);
         (*out)[i] = (double)factor;
     }
@@ -113,7 +114,8 @@ static pc_status read_gguf_scaling(const pc__meta *s, const pc__gguf_family *f, 
     pc__rope_config *rope = &arch->rope;
     int32_t original;
     PC__TRY_RETURN(read_gguf_scaling_kind(s, rope));
-    PC__TRY_RETURN(pc__meta_size(s, "rope.scaling.original_context_length", 0, &original));
+    PC__TRY_RETURN(pc__meta_size(s, "rope.scaling.original_context_length", PC__COUNT_POSITIONS, 0,
+                                 &original));
     rope->original_length = original ? original : rope->max_length;
     if (rope->scaling == PC__ROPE_LINEAR && rope->factor == 0)
         rope->scaling = PC__ROPE_PLAIN;
@@ -190,7 +192,7 @@ static void read_switch(const pc__meta *s, const pc__gguf_family *f, pc__arch *a
     uint64_t turns = 1;
     if (f->keys & PC__GGUF_SCALES)
         pc__gguf_u64(s->gguf, pc__meta_key(s, "rope.scaling.finetuned", key), &turns);
-    for (int32_t l = 0; !turns && l < arch->layers && l < PC__MAX_LAYERS; l++)
+    for (int32_t l = 0; !turns && l < arch->layers; l++)
         pc__layer_add(&arch->unrotated, l);
 }
 
@@ -203,7 +205,7 @@ pc_status pc__gguf_rope(const pc__meta *s, const pc_allocator *mem, const pc__gg
     rope->interleaved = f->pairs != PC__GGUF_HALVES;
     arch->permuted = f->pairs == PC__GGUF_PERMUTED;
     PC__TRY_RETURN(pc__meta_number(s, "rope.freq_base", &rope->theta));
-    PC__TRY_RETURN(pc__meta_size(s, "rope.dimension_count", 0, &rope->dims));
+    PC__TRY_RETURN(pc__meta_size(s, "rope.dimension_count", PC__COUNT_HEAD_DIM, 0, &rope->dims));
     if (!rope->dims)
         rope->dims = arch->head_dim;
     PC__TRY_RETURN(pc__arch_check(arch, s->path)); /* the number of factors depends on the sizes */

@@ -2,6 +2,7 @@
  * pointers to them are allocated, during the call. */
 #include <string.h>
 
+#include "model/load/count.h"
 #include "model/load/gguf_internal.h"
 
 /* Borrows all strings of an array. */
@@ -187,11 +188,9 @@ pc_status pc__gguf_tokenizer(pc__tokenizer **out, const pc_allocator *mem, const
     *out = NULL;
     PC__TRY(read_vocab_kind(gguf, &vocab.kind), done);
     PC__TRY(read_texts(mem, gguf, "tokenizer.ggml.tokens", &tokens, &vocab.count), done);
-    if (!vocab.count || vocab.count > INT32_MAX) {
-        status = pc__fail(PC_ERR_FORMAT, "%s: key 'tokenizer.ggml.tokens' holds %zu tokens",
-                          vocab.where, vocab.count);
-        goto done;
-    }
+    PC__TRY(pc__count_check(PC__COUNT_VOCABULARY, (int64_t)vocab.count, vocab.where,
+                            "tokenizer.ggml.tokens"),
+            done);
     PC__TRY(read_texts(mem, gguf, "tokenizer.ggml.merges", &merges, &vocab.merge_count), done);
     PC__TRY(read_scores(mem, gguf, vocab.count, &scores), done);
     PC__TRY(read_types(mem, gguf, vocab.count, &types), done);

@@ -9,7 +9,7 @@ static pc_status read_classic(const pc__config *config, pc__arch *arch)
 {
     arch->kv_heads = arch->heads;
     if (!arch->ffn)
-        arch->ffn = arch->hidden > INT32_MAX / 4 ? 0 : 4 * arch->hidden;
+        arch->ffn = 4 * arch->hidden;
     arch->norm = PC__NORM_LAYER;
     arch->final_norm = arch->tied = 1;
     return pc__config_flag(config, "tie_word_embeddings", &arch->tied);
@@ -25,7 +25,8 @@ pc_status pc__read_opt(const pc__config *config, pc__arch *arch)
     PC__TRY_RETURN(pc__config_flag(config, "_remove_final_layer_norm", &removed));
     PC__TRY_RETURN(pc__config_flag(config, "enable_bias", &bias));
     PC__TRY_RETURN(pc__config_flag(config, "layer_norm_elementwise_affine", &gains));
-    PC__TRY_RETURN(pc__config_maybe(config, "word_embed_proj_dim", &arch->embedding_dim));
+    PC__TRY_RETURN(
+        pc__config_maybe(config, "word_embed_proj_dim", PC__COUNT_WIDTH, &arch->embedding_dim));
     PC__TRY_RETURN(read_classic(config, arch));
     arch->norm_eps = 1e-5f;
     arch->residual = before ? PC__RESIDUAL_SEQUENTIAL : PC__RESIDUAL_POST;
@@ -40,11 +41,12 @@ pc_status pc__read_opt(const pc__config *config, pc__arch *arch)
 pc_status pc__read_gpt2(const pc__config *config, pc__arch *arch)
 {
     int32_t scaled = 1;
-    PC__TRY_RETURN(pc__config_size(config, "n_embd", &arch->hidden));
-    PC__TRY_RETURN(pc__config_size(config, "n_layer", &arch->layers));
-    PC__TRY_RETURN(pc__config_size(config, "n_head", &arch->heads));
-    PC__TRY_RETURN(pc__config_size(config, "n_positions", &arch->context_length));
-    PC__TRY_RETURN(pc__config_maybe(config, "n_inner", &arch->ffn));
+    PC__TRY_RETURN(pc__config_size(config, "n_embd", PC__COUNT_WIDTH, &arch->hidden));
+    PC__TRY_RETURN(pc__config_size(config, "n_layer", PC__COUNT_LAYERS, &arch->layers));
+    PC__TRY_RETURN(pc__config_size(config, "n_head", PC__COUNT_HEADS, &arch->heads));
+    PC__TRY_RETURN(
+        pc__config_size(config, "n_positions", PC__COUNT_POSITIONS, &arch->context_length));
+    PC__TRY_RETURN(pc__config_maybe(config, "n_inner", PC__COUNT_WIDTH, &arch->ffn));
     PC__TRY_RETURN(pc__config_head_dim(config, arch));
     PC__TRY_RETURN(pc__config_eps(config, "layer_norm_epsilon", 1e-5, arch));
     PC__TRY_RETURN(
@@ -72,7 +74,7 @@ static pc_status read_falcon_flags(const pc__config *config, falcon_flags *f)
     PC__TRY_RETURN(pc__config_flag(config, "alibi", &f->alibi));
     PC__TRY_RETURN(pc__config_flag(config, "bias", &f->bias));
     f->norms = f->newer ? 2 : 1;
-    PC__TRY_RETURN(pc__config_maybe(config, "num_ln_in_parallel_attn", &f->norms));
+    PC__TRY_RETURN(pc__config_maybe(config, "num_ln_in_parallel_attn", PC__COUNT_FEW, &f->norms));
     if (f->newer && !f->parallel)
         return pc__config_refuse(config, "parallel_attn");
     if (f->norms < 1 || f->norms > 2 || (f->norms == 2 && !f->newer))
@@ -83,7 +85,7 @@ static pc_status read_falcon_flags(const pc__config *config, falcon_flags *f)
 /* The newer architecture groups heads; the older one has one K/V head or as many as query heads. */
 static pc_status read_falcon_heads(const pc__config *config, const falcon_flags *f, pc__arch *arch)
 {
-    PC__TRY_RETURN(pc__config_maybe(config, "num_kv_heads", &arch->kv_heads));
+    PC__TRY_RETURN(pc__config_maybe(config, "num_kv_heads", PC__COUNT_HEADS, &arch->kv_heads));
     if (!f->newer && f->multi_query)
         arch->kv_heads = 1;
     else if (!f->newer && arch->kv_heads != arch->heads)
@@ -96,13 +98,14 @@ pc_status pc__read_falcon(const pc__config *config, pc__arch *arch)
     falcon_flags f;
     PC__TRY_RETURN(read_falcon_flags(config, &f));
     PC__TRY_RETURN(pc__config_sizes(config, NULL, NULL, arch));
-    PC__TRY_RETURN(pc__config_maybe(config, "ffn_hidden_size", &arch->ffn));
+    PC__TRY_RETURN(pc__config_maybe(config, "ffn_hidden_size", PC__COUNT_WIDTH, &arch->ffn));
     PC__TRY_RETURN(read_classic(config, arch));
     PC__TRY_RETURN(read_falcon_heads(config, &f, arch));
     PC__TRY_RETURN(pc__config_eps(config, "layer_norm_epsilon", 1e-5, arch));
     PC__TRY_RETURN(pc__config_activation(config, "activation", PC__ACT_GELU, &arch->activation));
     arch->context_length = 2048;
-    PC__TRY_RETURN(pc__config_maybe(config, "max_position_embeddings", &arch->context_length));
+    PC__TRY_RETURN(pc__config_maybe(config, "max_position_embeddings", PC__COUNT_POSITIONS,
+                                    &arch->context_length));
     arch->residual = !f.parallel    ? PC__RESIDUAL_SEQUENTIAL
                      : f.norms == 2 ? PC__RESIDUAL_PARALLEL_2
                                     : PC__RESIDUAL_PARALLEL;
@@ -116,17 +119,22 @@ pc_status pc__read_falcon(const pc__config *config, pc__arch *arch)
 
 pc_status pc__read_bloom(const pc__config *config, pc__arch *arch)
 {
-    static const char *const spellings[3][2] = {{"hidden_size", "n_embed"},
-                                                {"n_layer", "num_hidden_layers"},
-                                                {"n_head", "num_attention_heads"}};
-    int32_t *sizes[3] = {&arch->hidden, &arch->layers, &arch->heads};
+    const struct {
+        const char *spelling[2];
+        pc__count kind;
+        int32_t *size;
+    } sizes[] = {{{"hidden_size", "n_embed"}, PC__COUNT_WIDTH, &arch->hidden},
+                 {{"n_layer", "num_hidden_layers"}, PC__COUNT_LAYERS, &arch->layers},
+                 {{"n_head", "num_attention_heads"}, PC__COUNT_HEADS, &arch->heads}};
     for (int i = 0; i < 3; i++)
         PC__TRY_RETURN(pc__config_size(
-            config, spellings[i][pc__config_find(config, spellings[i][1]) != NULL], sizes[i]));
+            config, sizes[i].spelling[pc__config_find(config, sizes[i].spelling[1]) != NULL],
+            sizes[i].kind, sizes[i].size));
     PC__TRY_RETURN(pc__config_head_dim(config, arch));
     PC__TRY_RETURN(pc__config_eps(config, "layer_norm_epsilon", 1e-5, arch));
     PC__TRY_RETURN(pc__config_only(config, "apply_residual_connection_post_layernorm", 0));
-    PC__TRY_RETURN(pc__config_maybe(config, "seq_length", &arch->context_length));
+    PC__TRY_RETURN(
+        pc__config_maybe(config, "seq_length", PC__COUNT_POSITIONS, &arch->context_length));
     PC__TRY_RETURN(read_classic(config, arch));
     arch->embedding_norm = 1;
     arch->activation = PC__ACT_GELU_TANH;
@@ -166,10 +174,11 @@ pc_status pc__read_mpt(const pc__config *config, pc__arch *arch)
 {
     double ratio = 4;
     int32_t unbiased = 1;
-    PC__TRY_RETURN(pc__config_size(config, "d_model", &arch->hidden));
-    PC__TRY_RETURN(pc__config_size(config, "n_layers", &arch->layers));
-    PC__TRY_RETURN(pc__config_size(config, "n_heads", &arch->heads));
-    PC__TRY_RETURN(pc__config_size(config, "max_seq_len", &arch->context_length));
+    PC__TRY_RETURN(pc__config_size(config, "d_model", PC__COUNT_WIDTH, &arch->hidden));
+    PC__TRY_RETURN(pc__config_size(config, "n_layers", PC__COUNT_LAYERS, &arch->layers));
+    PC__TRY_RETURN(pc__config_size(config, "n_heads", PC__COUNT_HEADS, &arch->heads));
+    PC__TRY_RETURN(
+        pc__config_size(config, "max_seq_len", PC__COUNT_POSITIONS, &arch->context_length));
     PC__TRY_RETURN(pc__config_number(config, "expansion_ratio", &ratio));
     PC__TRY_RETURN(pc__config_head_dim(config, arch));
     PC__TRY_RETURN(pc__config_eps(config, "layer_norm_epsilon", 1e-5, arch));
@@ -178,9 +187,10 @@ pc_status pc__read_mpt(const pc__config *config, pc__arch *arch)
     PC__TRY_RETURN(pc__config_flag(config, "no_bias", &unbiased));
     arch->bias_by_file = !unbiased; /* files of transformers have none even then */
     PC__TRY_RETURN(read_classic(config, arch));
-    if (!(ratio > 0) || ratio * arch->hidden > INT32_MAX)
+    ratio *= arch->hidden;
+    if (!(ratio >= 1 && ratio < INT32_MAX))
         return pc__config_refuse(config, "expansion_ratio");
-    arch->ffn = (int32_t)(ratio * arch->hidden);
+    arch->ffn = (int32_t)ratio;
     arch->activation = PC__ACT_GELU;
     arch->position_scheme = PC_POSITION_ALIBI;
     arch->alibi_mpt = 1;

@@ -1,7 +1,6 @@
 /* config.json to pc__arch: one function an architecture, with the keys and defaults of its class in
  * transformers. Keys that do not change a forward pass (dropout, initialisation, caching) are
  * ignored. */
-#include <math.h>
 #include <string.h>
 
 #include "base/file.h"
@@ -19,52 +18,67 @@ json_t *pc__config_find(const pc__config *config, const char *key)
     return json_is_null(value) ? NULL : value;
 }
 
-/* The value as text, cut to `size`. */
-static void value_text(json_t *value, char *out, size_t size)
+typedef struct value_text {
+    char text[64];
+    size_t size;
+} value_text;
+
+/* Takes what fits; ends the dump with an error once that is all. */
+static int add_part(const char *part, size_t size, void *user)
 {
-    size_t n = value ? json_dumpb(value, out, size - 1, JSON_ENCODE_ANY | JSON_COMPACT) : 0;
-    if (n > size - 1) {
-        n = size - 1;
-        memcpy(out + n - 3, "...", 3);
-    }
-    out[n] = 0;
+    value_text *to = user;
+    size_t room = sizeof to->text - 1 - to->size, n = size < room ? size : room;
+    memcpy(to->text + to->size, part, n);
+    to->size += n;
+    return n < size ? -1 : 0;
+}
+
+/* The value as JSON, cut short; "": there is none. */
+static const char *show_value(json_t *value, value_text *out)
+{
+    out->size = 0;
+    if (value && json_dump_callback(value, add_part, out, JSON_ENCODE_ANY | JSON_COMPACT) < 0
+        && out->size > 3)
+        memcpy(out->text + out->size - 3, "...", 3);
+    out->text[out->size] = 0;
+    return out->text;
 }
 
 static pc_status wrong_value(const pc__config *config, const char *key, const char *want)
 {
-    char text[80];
-    value_text(json_object_get(config->object, key), text, sizeof text);
+    value_text room;
+    const char *text = show_value(json_object_get(config->object, key), &room);
     return pc__fail(PC_ERR_FORMAT, "%s: key '%s' is %s, expected %s", config->where, key,
                     *text ? text : "missing", want);
 }
 
 pc_status pc__config_refuse(const pc__config *config, const char *key)
 {
-    char text[80];
-    value_text(json_object_get(config->object, key), text, sizeof text);
+    value_text room;
     return pc__fail(PC_ERR_UNSUPPORTED, "%s: key '%s': %s is not implemented for model_type '%s'",
-                    config->where, key, text, config->model);
+                    config->where, key, show_value(json_object_get(config->object, key), &room),
+                    config->model);
 }
 
-static pc_status read_integer(const pc__config *config, const char *key, json_int_t least,
-                              int32_t *out)
+pc_status pc__config_size(const pc__config *config, const char *key, pc__count kind, int32_t *out)
 {
-    json_t *value = json_object_get(config->object, key);
-    json_int_t number = json_integer_value(value);
-    if (!json_is_integer(value) || number < least || number > INT32_MAX)
-        return wrong_value(config, key, least ? "a size" : "a number");
+    char words[PC__COUNT_WORDS];
+    int64_t number;
+    if (!pc__json_integer(json_object_get(config->object, key), 1, pc__count_most(kind), &number))
+        return wrong_value(config, key, pc__count_words(kind, words));
     *out = (int32_t)number;
     return PC_OK;
 }
 
-pc_status pc__config_size(const pc__config *config, const char *key, int32_t *out)
+pc_status pc__config_maybe(const pc__config *config, const char *key, pc__count kind, int32_t *out)
 {
-    return read_integer(config, key, 1, out);
-}
-
-pc_status pc__config_maybe(const pc__config *config, const char *key, int32_t *out)
-{
-    return pc__config_find(config, key) ? read_integer(config, key, 0, out) : PC_OK;
+    json_t *value = pc__config_find(config, key);
+    int64_t none;
+    if (value && !pc__json_integer(value, 0, 0, &none))
+        return pc__config_size(config, key, kind, out);
+    if (value)
+        *out = 0;
+    return PC_OK;
 }
 
 pc_status pc__config_flag(const pc__config *config, const char *key, int32_t *out)
@@ -80,8 +94,8 @@ pc_status pc__config_flag(const pc__config *config, const char *key, int32_t *ou
 pc_status pc__config_number(const pc__config *config, const char *key, double *out)
 {
     json_t *value = pc__config_find(config, key);
-    if (value && (!json_is_number(value) || !isfinite(json_number_value(value))))
-        return wrong_value(config, key, "a number");
+    if (value && (!json_is_number(value) || !pc__factor_has(json_number_value(value))))
+        return wrong_value(config, key, PC__FACTOR_WORDS);
     if (value)
         *out = json_number_value(value);
     return PC_OK;
@@ -147,7 +161,7 @@ pc_status pc__config_eps(const pc__config *config, const char *key, double fallb
 
 pc_status pc__config_head_dim(const pc__config *config, pc__arch *arch)
 {
-    pc_status status = pc__config_maybe(config, "head_dim", &arch->head_dim);
+    pc_status status = pc__config_maybe(config, "head_dim", PC__COUNT_HEAD_DIM, &arch->head_dim);
     if (status < 0 || arch->head_dim > 0)
         return status;
     if (arch->hidden % arch->heads)
@@ -160,13 +174,14 @@ pc_status pc__config_head_dim(const pc__config *config, pc__arch *arch)
 pc_status pc__config_sizes(const pc__config *config, const char *mlp, const char *context,
                            pc__arch *arch)
 {
-    PC__TRY_RETURN(pc__config_size(config, "hidden_size", &arch->hidden));
-    PC__TRY_RETURN(pc__config_size(config, "num_hidden_layers", &arch->layers));
-    PC__TRY_RETURN(pc__config_size(config, "num_attention_heads", &arch->heads));
+    PC__TRY_RETURN(pc__config_size(config, "hidden_size", PC__COUNT_WIDTH, &arch->hidden));
+    PC__TRY_RETURN(pc__config_size(config, "num_hidden_layers", PC__COUNT_LAYERS, &arch->layers));
+    PC__TRY_RETURN(pc__config_size(config, "num_attention_heads", PC__COUNT_HEADS, &arch->heads));
     if (mlp)
-        PC__TRY_RETURN(pc__config_size(config, mlp, &arch->ffn));
+        PC__TRY_RETURN(pc__config_size(config, mlp, PC__COUNT_WIDTH, &arch->ffn));
     if (context)
-        PC__TRY_RETURN(pc__config_size(config, context, &arch->context_length));
+        PC__TRY_RETURN(
+            pc__config_size(config, context, PC__COUNT_POSITIONS, &arch->context_length));
     return pc__config_head_dim(config, arch);
 }
 
@@ -176,11 +191,11 @@ pc_status pc__config_sizes(const pc__config *config, const char *mlp, const char
 static void read_token(const pc__config *config, const char *key, int32_t *out)
 {
     json_t *value = pc__config_find(config, key);
+    int64_t id;
     if (json_is_array(value))
         value = json_array_get(value, 0);
-    if (json_is_integer(value) && json_integer_value(value) >= 0
-        && json_integer_value(value) <= INT32_MAX)
-        *out = (int32_t)json_integer_value(value);
+    if (pc__json_integer(value, 0, INT32_MAX, &id))
+        *out = (int32_t)id;
 }
 
 static const struct {
@@ -335,7 +350,7 @@ static pc_status read_object(pc__config *config, pc__arch *arch)
     PC__TRY_RETURN(check_quantisation(config));
     PC__TRY_RETURN(pc__config_only(config, "is_encoder_decoder", 0));
     PC__TRY_RETURN(pc__config_only(config, "add_cross_attention", 0));
-    PC__TRY_RETURN(pc__config_size(config, "vocab_size", &arch->vocab));
+    PC__TRY_RETURN(pc__config_size(config, "vocab_size", PC__COUNT_VOCABULARY, &arch->vocab));
     PC__TRY_RETURN(read(config, arch));
     if (!arch->latent.rank)
         arch->v_dim = arch->head_dim;

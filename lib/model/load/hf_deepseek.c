@@ -15,12 +15,15 @@ static pc_status only_number(const pc__config *config, const char *key, double w
 /* What the experts of all three have. */
 static pc_status read_experts(const pc__config *config, int32_t shared, pc__expert_config *experts)
 {
-    PC__TRY_RETURN(pc__config_size(config, "num_experts_per_tok", &experts->used));
-    PC__TRY_RETURN(pc__config_size(config, "moe_intermediate_size", &experts->width));
-    PC__TRY_RETURN(pc__config_maybe(config, "n_shared_experts", &shared));
+    PC__TRY_RETURN(
+        pc__config_size(config, "num_experts_per_tok", PC__COUNT_EXPERTS, &experts->used));
+    PC__TRY_RETURN(
+        pc__config_size(config, "moe_intermediate_size", PC__COUNT_WIDTH, &experts->width));
+    PC__TRY_RETURN(pc__config_maybe(config, "n_shared_experts", PC__COUNT_FEW, &shared));
     PC__TRY_RETURN(pc__config_flag(config, "norm_topk_prob", &experts->renormalise));
-    if ((int64_t)shared * experts->width > INT32_MAX)
-        return pc__config_refuse(config, "n_shared_experts");
+    if (shared)
+        PC__TRY_RETURN(pc__count_check(PC__COUNT_WIDTH, (int64_t)shared * experts->width,
+                                       config->where, "the shared expert"));
     experts->shared = shared * experts->width;
     return PC_OK;
 }
@@ -30,8 +33,8 @@ static pc_status read_expert_layers(const pc__config *config, int32_t dense, pc_
 {
     int32_t step = 1;
     PC__TRY_RETURN(pc__config_only(config, "mlp_bias", 0));
-    PC__TRY_RETURN(pc__config_maybe(config, "first_k_dense_replace", &dense));
-    PC__TRY_RETURN(pc__config_maybe(config, "moe_layer_freq", &step));
+    PC__TRY_RETURN(pc__config_maybe(config, "first_k_dense_replace", PC__COUNT_LAYER, &dense));
+    PC__TRY_RETURN(pc__config_maybe(config, "moe_layer_freq", PC__COUNT_LAYER, &step));
     if (step < 1)
         return pc__config_refuse(config, "moe_layer_freq");
     for (int32_t l = dense; arch->experts.count && l < arch->layers; l++)
@@ -46,7 +49,8 @@ pc_status pc__read_deepseek(const pc__config *config, pc__arch *arch)
     PC__TRY_RETURN(pc__read_llama_like(config, 1e-6, 1.0, arch));
     PC__TRY_RETURN(pc__config_only_text(config, "scoring_func", "softmax"));
     PC__TRY_RETURN(only_number(config, "routed_scaling_factor", 1));
-    PC__TRY_RETURN(pc__config_maybe(config, "n_routed_experts", &arch->experts.count));
+    PC__TRY_RETURN(
+        pc__config_maybe(config, "n_routed_experts", PC__COUNT_EXPERTS, &arch->experts.count));
     if (arch->experts.count)
         PC__TRY_RETURN(read_experts(config, 0, &arch->experts));
     if (arch->experts.used == 1)
@@ -72,14 +76,11 @@ static float scale_of(const pc__arch *arch)
 static pc_status read_latent(const pc__config *config, pc__arch *arch)
 {
     pc__latent_config *l = &arch->latent;
-    PC__TRY_RETURN(pc__config_size(config, "kv_lora_rank", &l->rank));
-    PC__TRY_RETURN(pc__config_maybe(config, "q_lora_rank", &l->q_rank));
-    PC__TRY_RETURN(pc__config_size(config, "qk_nope_head_dim", &l->plain));
-    PC__TRY_RETURN(pc__config_size(config, "qk_rope_head_dim", &l->rotated));
-    PC__TRY_RETURN(pc__config_size(config, "v_head_dim", &arch->v_dim));
-    if (l->plain > PC__MAX_HEAD || l->rotated > PC__MAX_HEAD)
-        return pc__config_refuse(config,
-                                 l->plain > PC__MAX_HEAD ? "qk_nope_head_dim" : "qk_rope_head_dim");
+    PC__TRY_RETURN(pc__config_size(config, "kv_lora_rank", PC__COUNT_WIDTH, &l->rank));
+    PC__TRY_RETURN(pc__config_maybe(config, "q_lora_rank", PC__COUNT_WIDTH, &l->q_rank));
+    PC__TRY_RETURN(pc__config_size(config, "qk_nope_head_dim", PC__COUNT_HEAD_DIM, &l->plain));
+    PC__TRY_RETURN(pc__config_size(config, "qk_rope_head_dim", PC__COUNT_HEAD_DIM, &l->rotated));
+    PC__TRY_RETURN(pc__config_size(config, "v_head_dim", PC__COUNT_HEAD_DIM, &arch->v_dim));
     l->norm_eps = 1e-6f; /* these norms have no key */
     return PC_OK;
 }
@@ -88,11 +89,12 @@ static pc_status read_latent(const pc__config *config, pc__arch *arch)
 static pc_status read_body(const pc__config *config, pc__arch *arch)
 {
     int32_t attention = 0;
-    PC__TRY_RETURN(pc__config_size(config, "hidden_size", &arch->hidden));
-    PC__TRY_RETURN(pc__config_size(config, "num_hidden_layers", &arch->layers));
-    PC__TRY_RETURN(pc__config_size(config, "num_attention_heads", &arch->heads));
-    PC__TRY_RETURN(pc__config_size(config, "intermediate_size", &arch->ffn));
-    PC__TRY_RETURN(pc__config_size(config, "max_position_embeddings", &arch->context_length));
+    PC__TRY_RETURN(pc__config_size(config, "hidden_size", PC__COUNT_WIDTH, &arch->hidden));
+    PC__TRY_RETURN(pc__config_size(config, "num_hidden_layers", PC__COUNT_LAYERS, &arch->layers));
+    PC__TRY_RETURN(pc__config_size(config, "num_attention_heads", PC__COUNT_HEADS, &arch->heads));
+    PC__TRY_RETURN(pc__config_size(config, "intermediate_size", PC__COUNT_WIDTH, &arch->ffn));
+    PC__TRY_RETURN(pc__config_size(config, "max_position_embeddings", PC__COUNT_POSITIONS,
+                                   &arch->context_length));
     PC__TRY_RETURN(read_latent(config, arch));
     arch->kv_heads = arch->heads;
     PC__TRY_RETURN(pc__config_eps(config, "rms_norm_eps", 1e-6, arch));
@@ -114,8 +116,9 @@ static pc_status read_body(const pc__config *config, pc__arch *arch)
 
 static pc_status read_groups(const pc__config *config, pc__expert_config *experts)
 {
-    PC__TRY_RETURN(pc__config_maybe(config, "n_group", &experts->groups));
-    PC__TRY_RETURN(pc__config_maybe(config, "topk_group", &experts->groups_used));
+    PC__TRY_RETURN(pc__config_maybe(config, "n_group", PC__COUNT_EXPERTS, &experts->groups));
+    PC__TRY_RETURN(
+        pc__config_maybe(config, "topk_group", PC__COUNT_EXPERTS, &experts->groups_used));
     if (experts->groups < 2) {
         experts->groups = experts->groups_used = experts->group_best = 0;
         return PC_OK;
@@ -140,7 +143,8 @@ pc_status pc__read_deepseek_v2(const pc__config *config, pc__arch *arch)
     pc__expert_config *experts = &arch->experts;
     const char *method = json_string_value(pc__config_find(config, "topk_method"));
     PC__TRY_RETURN(read_body(config, arch));
-    PC__TRY_RETURN(pc__config_maybe(config, "n_routed_experts", &experts->count));
+    PC__TRY_RETURN(
+        pc__config_maybe(config, "n_routed_experts", PC__COUNT_EXPERTS, &experts->count));
     if (!experts->count)
         return read_expert_layers(config, 0, arch);
     PC__TRY_RETURN(pc__config_only_text(config, "scoring_func", "softmax"));
@@ -161,8 +165,9 @@ pc_status pc__read_deepseek_v3(const pc__config *config, pc__arch *arch)
 {
     pc__expert_config *experts = &arch->experts;
     PC__TRY_RETURN(read_body(config, arch));
-    PC__TRY_RETURN(pc__config_maybe(config, "num_nextn_predict_layers", &arch->layers_after));
-    PC__TRY_RETURN(pc__config_size(config, "n_routed_experts", &experts->count));
+    PC__TRY_RETURN(pc__config_maybe(config, "num_nextn_predict_layers", PC__COUNT_LAYERS,
+                                    &arch->layers_after));
+    PC__TRY_RETURN(pc__config_size(config, "n_routed_experts", PC__COUNT_EXPERTS, &experts->count));
     PC__TRY_RETURN(pc__config_only_text(config, "scoring_func", "sigmoid"));
     PC__TRY_RETURN(pc__config_only_text(config, "topk_method", "noaux_tc"));
     experts->renormalise = 1;

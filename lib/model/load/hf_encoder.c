@@ -4,14 +4,14 @@
 #include <string.h>
 
 #include "model/load/hf_internal.h"
-
-enum { MAX_DISTANCE = 1 << 20 }; /* each has an entry in a table */
+#include "text/json_file.h"
 
 static pc_status read_encoder_sizes(const pc__config *config, pc__arch *arch)
 {
     PC__TRY_RETURN(pc__config_sizes(config, "intermediate_size", "max_position_embeddings", arch));
     PC__TRY_RETURN(pc__config_activation(config, "hidden_act", PC__ACT_GELU, &arch->activation));
-    PC__TRY_RETURN(pc__config_maybe(config, "type_vocab_size", &arch->encoder.types));
+    PC__TRY_RETURN(
+        pc__config_maybe(config, "type_vocab_size", PC__COUNT_FEW, &arch->encoder.types));
     PC__TRY_RETURN(pc__config_only(config, "is_decoder", 0));
     arch->causal = 0;
     arch->kv_heads = arch->heads;
@@ -77,23 +77,21 @@ static pc_status read_terms(const pc__config *config, pc__arch *arch)
     return PC_OK;
 }
 
-static pc_status same_width(const pc__config *config, const char *key, int32_t width)
+static pc_status same_width(const pc__config *config, const char *key, pc__count kind,
+                            int32_t width)
 {
     int32_t value = width;
-    pc_status status = pc__config_maybe(config, key, &value);
+    pc_status status = pc__config_maybe(config, key, kind, &value);
     return status < 0 || value == width ? status : pc__config_refuse(config, key);
 }
 
-/* -1 counts as absent. */
-static pc_status read_signed(const pc__config *config, const char *key, int32_t *out)
+/* A negative number counts as absent. */
+static pc_status read_distance(const pc__config *config, const char *key, int32_t *out)
 {
-    double number = 0;
-    PC__TRY_RETURN(pc__config_number(config, key, &number));
-    if (number != floor(number) || number > (double)MAX_DISTANCE)
-        return pc__config_refuse(config, key);
-    if (number > 0)
-        *out = (int32_t)number;
-    return PC_OK;
+    int64_t none;
+    return pc__json_integer(pc__config_find(config, key), INT64_MIN, 0, &none)
+               ? PC_OK
+               : pc__config_maybe(config, key, PC__COUNT_DISTANCE, out);
 }
 
 /* The keys of both versions. */
@@ -104,17 +102,18 @@ static pc_status read_disentangled(const pc__config *config, pc__arch *arch)
     PC__TRY_RETURN(pc__config_eps(config, "layer_norm_eps", 1e-7, arch));
     PC__TRY_RETURN(
         pc__config_activation(config, "pooler_hidden_act", PC__ACT_GELU, &arch->encoder.pool));
-    PC__TRY_RETURN(same_width(config, "pooler_hidden_size", arch->hidden));
-    PC__TRY_RETURN(same_width(config, "embedding_size", arch->hidden));
-    PC__TRY_RETURN(same_width(config, "attention_head_size", arch->head_dim));
+    PC__TRY_RETURN(same_width(config, "pooler_hidden_size", PC__COUNT_WIDTH, arch->hidden));
+    PC__TRY_RETURN(same_width(config, "embedding_size", PC__COUNT_WIDTH, arch->hidden));
+    PC__TRY_RETURN(same_width(config, "attention_head_size", PC__COUNT_HEAD_DIM, arch->head_dim));
     PC__TRY_RETURN(pc__config_only(config, "talking_head", 0));
     PC__TRY_RETURN(pc__config_flag(config, "position_biased_input", &absolute));
     PC__TRY_RETURN(pc__config_flag(config, "relative_attention", &relative));
     PC__TRY_RETURN(read_terms(config, arch));
     arch->encoder.farthest = arch->context_length;
-    PC__TRY_RETURN(read_signed(config, "max_relative_positions", &arch->encoder.farthest));
-    if (relative && arch->encoder.farthest > MAX_DISTANCE)
-        return pc__config_refuse(config, "max_position_embeddings");
+    PC__TRY_RETURN(read_distance(config, "max_relative_positions", &arch->encoder.farthest));
+    if (relative)
+        PC__TRY_RETURN(pc__count_check(PC__COUNT_DISTANCE, arch->encoder.farthest, config->where,
+                                       "max_position_embeddings"));
     arch->encoder.relative = relative ? arch->encoder.farthest : 0;
     arch->position_scheme = absolute ? PC_POSITION_LEARNED : PC_POSITION_NONE;
     arch->attention_scale = (float)(1.0
@@ -135,10 +134,10 @@ pc_status pc__read_deberta(const pc__config *config, pc__arch *arch)
 static pc_status read_convolution(const pc__config *config, pc__arch *arch)
 {
     int32_t groups = 1;
-    PC__TRY_RETURN(read_signed(config, "conv_kernel_size", &arch->encoder.conv));
+    PC__TRY_RETURN(read_distance(config, "conv_kernel_size", &arch->encoder.conv));
     if (!arch->encoder.conv)
         return PC_OK;
-    PC__TRY_RETURN(pc__config_maybe(config, "conv_groups", &groups));
+    PC__TRY_RETURN(pc__config_maybe(config, "conv_groups", PC__COUNT_FEW, &groups));
     if (groups != 1)
         return pc__config_refuse(config, "conv_groups");
     if (arch->encoder.conv % 2 == 0 || arch->encoder.conv > 63)
@@ -151,7 +150,7 @@ pc_status pc__read_deberta_v2(const pc__config *config, pc__arch *arch)
     pc__encoder_config *encoder = &arch->encoder;
     PC__TRY_RETURN(read_disentangled(config, arch));
     PC__TRY_RETURN(pc__config_flag(config, "share_att_key", &encoder->shared));
-    PC__TRY_RETURN(read_signed(config, "position_buckets", &encoder->buckets));
+    PC__TRY_RETURN(read_distance(config, "position_buckets", &encoder->buckets));
     if (encoder->buckets == 1)
         return pc__config_refuse(config, "position_buckets");
     if (encoder->relative && encoder->buckets && encoder->farthest <= encoder->buckets / 2 + 1)

@@ -22,9 +22,9 @@ static pc_status read_gemma_body(const pc__config *config, pc__arch *arch)
     arch->tied = 1;
     arch->head_dim = 256;
     PC__TRY_RETURN(pc__config_sizes(config, "intermediate_size", "max_position_embeddings", arch));
-    PC__TRY_RETURN(pc__check_layer_count(config, arch));
     arch->kv_heads = arch->heads;
-    PC__TRY_RETURN(pc__config_maybe(config, "num_key_value_heads", &arch->kv_heads));
+    PC__TRY_RETURN(
+        pc__config_maybe(config, "num_key_value_heads", PC__COUNT_HEADS, &arch->kv_heads));
     PC__TRY_RETURN(pc__config_eps(config, "rms_norm_eps", 1e-6, arch));
     PC__TRY_RETURN(read_activation(config, arch));
     PC__TRY_RETURN(pc__read_attention_bias(config, arch));

@@ -18,13 +18,13 @@ typedef struct pc__config {
 
 /* The value; NULL: missing or null. */
 json_t *pc__config_find(const pc__config *config, const char *key);
-/* A size from 1 to 2^31 - 1. */
-pc_status pc__config_size(const pc__config *config, const char *key, int32_t *out);
-/* An integer >= 0. *out stays if the key is missing, here and below. */
-pc_status pc__config_maybe(const pc__config *config, const char *key, int32_t *out);
+pc_status pc__config_size(const pc__config *config, const char *key, pc__count kind, int32_t *out);
+/* The same or 0. *out stays if the key is missing, here and below. */
+pc_status pc__config_maybe(const pc__config *config, const char *key, pc__count kind, int32_t *out);
 /* Null is false, as it is in Python. */
 pc_status pc__config_flag(const pc__config *config, const char *key, int32_t *out);
-pc_status pc__config_number(const pc__config *config, const char *key, double *out); /* finite */
+/* pc__factor_has holds. */
+pc_status pc__config_number(const pc__config *config, const char *key, double *out);
 /* PC_ERR_UNSUPPORTED: the flag, or the text, exists and is not `want`; the key exists at all. */
 pc_status pc__config_only(const pc__config *config, const char *key, int want);
 pc_status pc__config_only_text(const pc__config *config, const char *key, const char *want);
@@ -82,8 +82,6 @@ pc_status pc__read_unrotated(const pc__config *config, pc__arch *arch);
  * missing. */
 int pc__config_lists(const pc__config *config, const char *key, int32_t layer);
 pc_status pc__config_check_list(const pc__config *config, const char *key);
-/* Refuses more layers than a set can have. */
-pc_status pc__check_layer_count(const pc__config *config, const pc__arch *arch);
 /* Reads layer_types, if given, into `windowed` and `chunked`. window and chunk must be set. */
 pc_status pc__read_layer_types(const pc__config *config, pc__arch *arch);
 /* The width of the window: `usual` if the key is absent, none if it is null. */

@@ -40,7 +40,7 @@ pc_status pc__read_starcoder2(const pc__config *config, pc__arch *arch)
     PC__TRY_RETURN(
         pc__config_activation(config, "hidden_act", PC__ACT_GELU_TANH, &arch->activation));
     PC__TRY_RETURN(pc__config_flag(config, "use_bias", &biased));
-    PC__TRY_RETURN(pc__config_maybe(config, "sliding_window", &arch->window));
+    PC__TRY_RETURN(pc__config_maybe(config, "sliding_window", PC__COUNT_POSITIONS, &arch->window));
     arch->gated = 0;
     arch->bias_roles |= biased ? PC__BIAS_LINEAR : 0;
     pc__window_from(arch, 0);

@@ -6,16 +6,9 @@
 
 pc_status pc__config_needs(const pc__config *config, const char *key)
 {
-    int32_t value;
-    return json_object_get(config->object, key) ? PC_OK : pc__config_size(config, key, &value);
-}
-
-pc_status pc__check_layer_count(const pc__config *config, const pc__arch *arch)
-{
-    if (arch->layers <= PC__MAX_LAYERS)
-        return PC_OK;
-    return pc__fail(PC_ERR_FORMAT, "%s: layers: %d is outside 1 to %d", config->where, arch->layers,
-                    PC__MAX_LAYERS);
+    return json_object_get(config->object, key)
+               ? PC_OK
+               : pc__fail(PC_ERR_FORMAT, "%s: key '%s' is missing", config->where, key);
 }
 
 /* Reads layer_types, if given, into sets of layers. */
@@ -62,14 +55,14 @@ pc_status pc__read_llama_body(const pc__config *config, double eps, pc__arch *ar
 {
     PC__TRY_RETURN(pc__config_sizes(config, "intermediate_size", "max_position_embeddings", arch));
     arch->kv_heads = arch->heads;
-    PC__TRY_RETURN(pc__config_maybe(config, "num_key_value_heads", &arch->kv_heads));
+    PC__TRY_RETURN(
+        pc__config_maybe(config, "num_key_value_heads", PC__COUNT_HEADS, &arch->kv_heads));
     PC__TRY_RETURN(pc__config_eps(config, "rms_norm_eps", eps, arch));
     PC__TRY_RETURN(pc__config_activation(config, "hidden_act", PC__ACT_SILU, &arch->activation));
     arch->norm = PC__NORM_RMS;
     arch->gated = 1;
     arch->final_norm = 1;
     arch->position_scheme = PC_POSITION_ROPE;
-    PC__TRY_RETURN(pc__check_layer_count(config, arch));
     return pc__config_flag(config, "tie_word_embeddings", &arch->tied);
 }
 
@@ -101,7 +94,7 @@ pc_status pc__read_llama(const pc__config *config, pc__arch *arch)
 pc_status pc__read_window(const pc__config *config, int32_t usual, pc__arch *arch)
 {
     arch->window = json_object_get(config->object, "sliding_window") ? 0 : usual;
-    return pc__config_maybe(config, "sliding_window", &arch->window);
+    return pc__config_maybe(config, "sliding_window", PC__COUNT_POSITIONS, &arch->window);
 }
 
 pc_status pc__read_mistral(const pc__config *config, pc__arch *arch)
@@ -120,7 +113,7 @@ pc_status pc__read_qwen_windows(const pc__config *config, pc__arch *arch)
     PC__TRY_RETURN(pc__config_flag(config, "use_sliding_window", &windows));
     if (windows) {
         PC__TRY_RETURN(pc__read_window(config, 4096, arch));
-        PC__TRY_RETURN(pc__config_maybe(config, "max_window_layers", &from));
+        PC__TRY_RETURN(pc__config_maybe(config, "max_window_layers", PC__COUNT_LAYER, &from));
     }
     pc__window_from(arch, from);
     return pc__read_layer_types(config, arch);
@@ -136,7 +129,7 @@ pc_status pc__read_qwen2(const pc__config *config, pc__arch *arch)
 
 pc_status pc__read_phi3(const pc__config *config, pc__arch *arch)
 {
-    PC__TRY_RETURN(pc__config_maybe(config, "sliding_window", &arch->window));
+    PC__TRY_RETURN(pc__config_maybe(config, "sliding_window", PC__COUNT_POSITIONS, &arch->window));
     PC__TRY_RETURN(pc__read_llama_like(config, 1e-5, 1.0, arch));
     pc__window_from(arch, 0);
     PC__TRY_RETURN(pc__check_layer_types(config, arch));

@@ -6,8 +6,8 @@ pc_status pc__read_alternating_windows(const pc__config *config, int32_t window,
                                        pc__arch *arch)
 {
     PC__TRY_RETURN(pc__read_window(config, window, arch));
-    PC__TRY_RETURN(pc__config_maybe(config, "sliding_window_pattern", &pattern));
-    PC__TRY_RETURN(pc__config_maybe(config, "_sliding_window_pattern", &pattern));
+    PC__TRY_RETURN(pc__config_maybe(config, "sliding_window_pattern", PC__COUNT_LAYER, &pattern));
+    PC__TRY_RETURN(pc__config_maybe(config, "_sliding_window_pattern", PC__COUNT_LAYER, &pattern));
     if (pattern < 1)
         return pc__config_refuse(config, "sliding_window_pattern");
     for (int32_t l = 0; arch->window && l < arch->layers; l++)
@@ -20,7 +20,7 @@ pc_status pc__read_unrotated(const pc__config *config, pc__arch *arch)
 {
     json_t *layers = pc__config_find(config, "no_rope_layers");
     int32_t interval = 4;
-    PC__TRY_RETURN(pc__config_maybe(config, "no_rope_layer_interval", &interval));
+    PC__TRY_RETURN(pc__config_maybe(config, "no_rope_layer_interval", PC__COUNT_LAYER, &interval));
     PC__TRY_RETURN(pc__config_check_list(config, "no_rope_layers"));
     if (interval < 1)
         return pc__config_refuse(config, "no_rope_layer_interval");
@@ -91,7 +91,8 @@ pc_status pc__read_smollm3(const pc__config *config, pc__arch *arch)
     PC__TRY_RETURN(pc__read_unrotated(config, arch));
     PC__TRY_RETURN(pc__config_flag(config, "use_sliding_window", &windows));
     if (windows || pc__config_find(config, "layer_types"))
-        PC__TRY_RETURN(pc__config_maybe(config, "sliding_window", &arch->window));
+        PC__TRY_RETURN(
+            pc__config_maybe(config, "sliding_window", PC__COUNT_POSITIONS, &arch->window));
     if (windows && arch->window)
         arch->windowed = arch->unrotated;
     return pc__read_layer_types(config, arch);
@@ -118,7 +119,7 @@ pc_status pc__read_ministral3(const pc__config *config, pc__arch *arch)
     arch->head_dim = 128;
     PC__TRY_RETURN(pc__read_llama_body(config, 1e-5, arch));
     PC__TRY_RETURN(pc__read_rope(config, 1.0, arch));
-    PC__TRY_RETURN(pc__config_maybe(config, "sliding_window", &arch->window));
+    PC__TRY_RETURN(pc__config_maybe(config, "sliding_window", PC__COUNT_POSITIONS, &arch->window));
     pc__window_from(arch, 0);
     PC__TRY_RETURN(pc__config_number(&rope, "llama_4_scaling_beta", &arch->query_scale.scale));
     arch->query_scale.step = arch->rope.original_length > 0 ? arch->rope.original_length

@@ -6,7 +6,7 @@
 static pc_status read_llama4_layers(const pc__config *config, pc__arch *arch)
 {
     int32_t step = 1;
-    PC__TRY_RETURN(pc__config_maybe(config, "interleave_moe_layer_step", &step));
+    PC__TRY_RETURN(pc__config_maybe(config, "interleave_moe_layer_step", PC__COUNT_LAYER, &step));
     PC__TRY_RETURN(pc__config_check_list(config, "moe_layers"));
     if (step < 1)
         return pc__config_refuse(config, "interleave_moe_layer_step");
@@ -26,9 +26,11 @@ static pc_status read_llama4_experts(const pc__config *config, pc__arch *arch)
                                    .shared = arch->ffn,
                                    .sigmoid = 1,
                                    .scales_input = 1};
-    PC__TRY_RETURN(pc__config_maybe(config, "num_local_experts", &experts->count));
-    PC__TRY_RETURN(pc__config_maybe(config, "num_experts_per_tok", &experts->used));
-    PC__TRY_RETURN(pc__config_size(config, "intermediate_size_mlp", &arch->ffn));
+    PC__TRY_RETURN(
+        pc__config_maybe(config, "num_local_experts", PC__COUNT_EXPERTS, &experts->count));
+    PC__TRY_RETURN(
+        pc__config_maybe(config, "num_experts_per_tok", PC__COUNT_EXPERTS, &experts->used));
+    PC__TRY_RETURN(pc__config_size(config, "intermediate_size_mlp", PC__COUNT_WIDTH, &arch->ffn));
     return read_llama4_layers(config, arch);
 }
 
@@ -54,7 +56,8 @@ static pc_status read_llama4_attention(const pc__config *config, pc__arch *arch)
     pc__query_scale *scale = &arch->query_scale;
     PC__TRY_RETURN(pc__read_unrotated(config, arch));
     arch->chunk = 8192;
-    PC__TRY_RETURN(pc__config_maybe(config, "attention_chunk_size", &arch->chunk));
+    PC__TRY_RETURN(
+        pc__config_maybe(config, "attention_chunk_size", PC__COUNT_POSITIONS, &arch->chunk));
     for (int32_t l = 0; arch->chunk && l < arch->layers; l++)
         if (!pc__layer_in(&arch->unrotated, l))
             pc__layer_add(&arch->chunked, l);
@@ -63,7 +66,7 @@ static pc_status read_llama4_attention(const pc__config *config, pc__arch *arch)
     arch->qk_norm = normed ? PC__QK_PLAIN : PC__QK_NONE;
     PC__TRY_RETURN(drop_rope_factor(config, arch));
     if (json_is_integer(pc__config_find(config, "attn_temperature_tuning")))
-        PC__TRY_RETURN(pc__config_maybe(config, "attn_temperature_tuning", &tuned));
+        PC__TRY_RETURN(pc__config_maybe(config, "attn_temperature_tuning", PC__COUNT_FEW, &tuned));
     else
         PC__TRY_RETURN(pc__config_flag(config, "attn_temperature_tuning", &tuned));
     *scale = (pc__query_scale){.scale = 0.1, .step = 8192, .offset = 1, .unrotated_only = 1};
@@ -95,8 +98,10 @@ static pc_status read_gpt_oss_experts(const pc__config *config, pc__arch *arch)
     double alpha = 1.702, limit = 7;
     *experts = (pc__expert_config){
         .count = 128, .used = 4, .width = arch->ffn, .renormalise = 1, .biased = 1};
-    PC__TRY_RETURN(pc__config_maybe(config, "num_local_experts", &experts->count));
-    PC__TRY_RETURN(pc__config_maybe(config, "num_experts_per_tok", &experts->used));
+    PC__TRY_RETURN(
+        pc__config_maybe(config, "num_local_experts", PC__COUNT_EXPERTS, &experts->count));
+    PC__TRY_RETURN(
+        pc__config_maybe(config, "num_experts_per_tok", PC__COUNT_EXPERTS, &experts->used));
     PC__TRY_RETURN(pc__config_number(config, "swiglu_alpha", &alpha));
     PC__TRY_RETURN(pc__config_number(config, "swiglu_limit", &limit));
     if (!(limit > 0))

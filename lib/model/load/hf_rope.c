@@ -59,8 +59,9 @@ static pc_status read_factors(const pc__config *scaling, const char *key, int32_
         return PC_ERR_NOMEM;
     for (int32_t i = 0; i < count; i++) {
         (*out)[i] = json_number_value(json_array_get(array, (size_t)i));
-        if (!((*out)[i] > 0))
-            return pc__fail(PC_ERR_FORMAT, "%s: rope parameter '%s': value %d is not above zero",
+        if (!((*out)[i] > 0) || !pc__factor_has((*out)[i]))
+            return pc__fail(PC_ERR_FORMAT,
+                            "%s: rope parameter '%s': value %d is not above zero, or too large",
                             scaling->where, key, i);
     }
     return PC_OK;

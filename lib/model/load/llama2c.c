@@ -100,6 +100,17 @@ static pc_status read_parts(checkpoint_reader *c, int version)
     return PC_OK;
 }
 
+/* Any file that begins otherwise may have got here. */
+static pc_status refuse_sizes(const char *path, const uint8_t *numbers)
+{
+    return pc__fail(
+        PC_ERR_FORMAT,
+        "%s: neither a GGUF file nor a checkpoint of llama2.c (width %d, %d layers, %d heads, "
+        "vocabulary %d, length %d)",
+        path, int_at(numbers, 0), int_at(numbers, 2), int_at(numbers, 3), int_at(numbers, 5),
+        int_at(numbers, 6));
+}
+
 /* Reads the seven numbers of the header. */
 static pc_status read_llama2c_sizes(const uint8_t *numbers, int tied, const char *path,
                                     pc__arch *arch)
@@ -116,22 +127,28 @@ static pc_status read_llama2c_sizes(const uint8_t *numbers, int tied, const char
                        .token_eos = 2,
                        .token_unk = 0,
                        .token_pad = -1};
-    arch->hidden = arch->embedding_dim = int_at(numbers, 0);
-    arch->ffn = int_at(numbers, 1);
-    arch->layers = int_at(numbers, 2);
-    arch->heads = int_at(numbers, 3);
-    arch->kv_heads = int_at(numbers, 4);
-    arch->vocab = int_at(numbers, 5);
-    arch->context_length = int_at(numbers, 6);
+    const struct {
+        pc__count kind;
+        int32_t *to;
+    } sizes[7] = {{PC__COUNT_WIDTH, &arch->hidden},
+                  {PC__COUNT_WIDTH, &arch->ffn},
+                  {PC__COUNT_LAYERS, &arch->layers},
+                  {PC__COUNT_HEADS, &arch->heads},
+                  {PC__COUNT_HEADS, &arch->kv_heads},
+                  {PC__COUNT_VOCABULARY, &arch->vocab},
+                  {PC__COUNT_POSITIONS, &arch->context_length}};
+    for (size_t i = 0; i < 7; i++) {
+        int64_t value = int_at(numbers, i);
+        if (sizes[i].to == &arch->vocab && value < 0) /* its sign says something else */
+            value = -value;
+        if (!pc__count_has(sizes[i].kind, value))
+            return refuse_sizes(path, numbers);
+        *sizes[i].to = (int32_t)value;
+    }
+    if (arch->hidden % arch->heads)
+        return refuse_sizes(path, numbers);
+    arch->embedding_dim = arch->hidden;
     arch->tied = tied;
-    if (arch->vocab < 0 && arch->vocab > INT32_MIN)
-        arch->vocab = -arch->vocab;
-    if (arch->heads < 1 || arch->hidden < 1 || arch->hidden % arch->heads
-        || arch->context_length < 1)
-        return pc__fail(
-            PC_ERR_FORMAT,
-            "%s: neither a GGUF file nor a checkpoint of llama2.c (width %d, %d heads, length %d)",
-            path, arch->hidden, arch->heads, arch->context_length);
     arch->head_dim = arch->v_dim = arch->hidden / arch->heads;
     arch->rope = (pc__rope_config){.theta = 10000.0,
                                    .dims = arch->head_dim,

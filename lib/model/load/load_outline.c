@@ -10,9 +10,9 @@
 
 enum { MAX_CONFIG = 16 << 20 };
 
-static void set_size(int32_t *to, int64_t value)
+static void set_size(int32_t *to, pc__count kind, int64_t value)
 {
-    if (!*to && value > 0 && value <= INT32_MAX)
+    if (!*to && pc__count_has(kind, value))
         *to = (int32_t)value;
 }
 
@@ -21,13 +21,14 @@ static void outline_gguf(const pc__gguf *gguf, pc__arch *out)
     const struct {
         const char *key;
         int32_t *to;
-    } sizes[] = {{"block_count", &out->layers},
-                 {"embedding_length", &out->hidden},
-                 {"attention.head_count", &out->heads},
-                 {"attention.head_count_kv", &out->kv_heads},
-                 {"attention.key_length", &out->head_dim},
-                 {"context_length", &out->context_length},
-                 {"vocab_size", &out->vocab}};
+        pc__count kind;
+    } sizes[] = {{"block_count", &out->layers, PC__COUNT_LAYERS},
+                 {"embedding_length", &out->hidden, PC__COUNT_WIDTH},
+                 {"attention.head_count", &out->heads, PC__COUNT_HEADS},
+                 {"attention.head_count_kv", &out->kv_heads, PC__COUNT_HEADS},
+                 {"attention.key_length", &out->head_dim, PC__COUNT_HEAD_DIM},
+                 {"context_length", &out->context_length, PC__COUNT_POSITIONS},
+                 {"vocab_size", &out->vocab, PC__COUNT_VOCABULARY}};
     const char *name = "";
     char key[128];
     pc__gguf_string(gguf, "general.architecture", &name);
@@ -36,7 +37,7 @@ static void outline_gguf(const pc__gguf *gguf, pc__arch *out)
         int64_t value = 0;
         snprintf(key, sizeof key, "%s.%s", name, sizes[i].key);
         if (pc__gguf_i64(gguf, key, &value))
-            set_size(sizes[i].to, value);
+            set_size(sizes[i].to, sizes[i].kind, value);
     }
 }
 
@@ -45,17 +46,25 @@ static void outline_object(json_t *config, pc__arch *out)
     const struct {
         const char *keys[5];
         int32_t *to;
-    } sizes[] = {{{"num_hidden_layers", "n_layer", "n_layers", "num_layers"}, &out->layers},
-                 {{"hidden_size", "d_model", "n_embd", "dim"}, &out->hidden},
-                 {{"num_attention_heads", "n_head", "n_heads", "num_heads"}, &out->heads},
-                 {{"num_key_value_heads", "num_kv_heads", "multi_query_group_num"}, &out->kv_heads},
-                 {{"head_dim", "kv_channels"}, &out->head_dim},
-                 {{"max_position_embeddings", "n_positions", "max_seq_len", "seq_length"},
-                  &out->context_length},
-                 {{"vocab_size", "padded_vocab_size"}, &out->vocab}};
+        pc__count kind;
+    } sizes[] = {
+        {{"num_hidden_layers", "n_layer", "n_layers", "num_layers"},
+         &out->layers,
+         PC__COUNT_LAYERS},
+        {{"hidden_size", "d_model", "n_embd", "dim"}, &out->hidden, PC__COUNT_WIDTH},
+        {{"num_attention_heads", "n_head", "n_heads", "num_heads"}, &out->heads, PC__COUNT_HEADS},
+        {{"num_key_value_heads", "num_kv_heads", "multi_query_group_num"},
+         &out->kv_heads,
+         PC__COUNT_HEADS},
+        {{"head_dim", "kv_channels"}, &out->head_dim, PC__COUNT_HEAD_DIM},
+        {{"max_position_embeddings", "n_positions", "max_seq_len", "seq_length"},
+         &out->context_length,
+         PC__COUNT_POSITIONS},
+        {{"vocab_size", "padded_vocab_size"}, &out->vocab, PC__COUNT_VOCABULARY}};
     for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++)
         for (size_t k = 0; k < 5 && sizes[i].keys[k]; k++)
-            set_size(sizes[i].to, json_integer_value(json_object_get(config, sizes[i].keys[k])));
+            set_size(sizes[i].to, sizes[i].kind,
+                     json_integer_value(json_object_get(config, sizes[i].keys[k])));
 }
 
 static pc_status outline_config(const pc__opened_model *o, pc__arch *out)

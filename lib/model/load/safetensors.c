@@ -40,10 +40,10 @@ static pc_status read_dtype(const char *path, const char *name, json_t *info, pc
 static int read_numbers(json_t *array, size_t count, uint64_t *out)
 {
     for (size_t i = 0; i < count; i++) {
-        json_t *value = json_array_get(array, i);
-        if (!json_is_integer(value) || json_integer_value(value) < 0)
+        int64_t number;
+        if (!pc__json_integer(json_array_get(array, i), 0, INT64_MAX, &number))
             return 0;
-        out[i] = (uint64_t)json_integer_value(value);
+        out[i] = (uint64_t)number;
     }
     return 1;
 }

@@ -75,15 +75,14 @@ static pc_status read_module(pc__pooling *out, const pc_allocator *mem, const ch
 
 static pc_status read_limit(pc__pooling *out, const pc_allocator *mem, const char *folder)
 {
-    json_t *config, *most;
+    json_t *config;
+    int64_t most;
     pc_status status = pc__json_in_folder(&config, mem, folder, "sentence_bert_config.json", LIMIT,
                                           0);
     if (status < 0)
         return status == PC_ERR_NOT_FOUND ? PC_OK : status;
-    most = json_object_get(config, "max_seq_length");
-    if (json_is_integer(most) && json_integer_value(most) > 0
-        && json_integer_value(most) <= INT32_MAX)
-        out->max_tokens = (uint32_t)json_integer_value(most);
+    if (pc__json_integer(json_object_get(config, "max_seq_length"), 1, INT32_MAX, &most))
+        out->max_tokens = (uint32_t)most;
     json_decref(config);
     return PC_OK;
 }

@@ -150,10 +150,19 @@ PC_API const char *pc_error_text(void);
 /* Says why a function of the application fails. Call it right before that function returns an error
  * or cancels. The library's call that fails for this reason puts the text into pc_error_text,
  * behind the function's name: "the application's model: step: out of device memory". text: one
- * line, cut at 511 bytes, copied; control characters become spaces; NULL or "": no text. If the
+ * line, cut at 511 bytes, copied, made fit as by pc_text_show; NULL or "": no text. If the
  * function succeeds after all, the text is not used. Elsewhere it sets this thread's error text.
  * Any thread. */
 PC_API void pc_error_set(const char *text);
+/* Makes foreign text fit to be shown: the name in a file, the answer of a server. Writes one line
+ * of UTF-8. Control characters, which a terminal obeys, marks that turn the direction of text, and
+ * characters without width are written as "<U+001B>"; blanks of other kinds become spaces; bytes
+ * that are not UTF-8 become U+FFFD. Error texts and lines of the log have been through it; texts in
+ * results are as the files have them. Writes at most room - 1 bytes and a NUL; what does not fit
+ * ends in "...", between characters. text: `size` bytes, which may have NULs; NULL: none. Returns
+ * the bytes written; 0 if out is NULL or room 0. Eight bytes of room for each of `size` are always
+ * enough. Any thread. */
+PC_API size_t pc_text_show(const char *text, size_t size, char *out, size_t room);
 
 /* ---- Context */
 

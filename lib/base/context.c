@@ -109,12 +109,13 @@ void pc_context_free(pc_context *context)
 
 void pc__log(const pc_context *context, uint32_t level, const char *format, ...)
 {
-    char line[512];
+    char rough[1024], line[512];
     va_list args;
     if (!context || !context->log)
         return;
     va_start(args, format);
-    vsnprintf(line, sizeof line, format, args);
+    vsnprintf(rough, sizeof rough, format, args);
     va_end(args);
+    pc__printable(rough, strlen(rough), line, sizeof line);
     context->log(context->log_user, level, line);
 }

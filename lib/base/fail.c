@@ -24,18 +24,20 @@ void pc__fail_share(pc__error_state *(*state)(void))
     state_of_thread = state;
 }
 
-static void one_line(pc__error_state *state)
+/* Longer than any text that is kept, so that what is cut here is cut again, between characters. */
+enum { ROUGH = 1024 };
+
+static void keep_text(pc__error_state *state, const char *rough)
 {
-    for (char *c = state->text; *c; c++)
-        if ((unsigned char)*c < 32 || *c == 127)
-            *c = ' ';
+    pc__printable(rough, strlen(rough), state->text, sizeof state->text);
 }
 
 static void set_text(int error, const char *format, va_list args)
 {
     pc__error_state *state = pc__fail_state();
-    vsnprintf(state->text, sizeof state->text, format, args);
-    one_line(state);
+    char rough[ROUGH];
+    vsnprintf(rough, sizeof rough, format, args);
+    keep_text(state, rough);
     state->callback_text_set = 0;
     state->system_error = error;
 }
@@ -67,14 +69,11 @@ int pc__fail_error(void)
 static void prepend_text(const char *format, va_list args)
 {
     pc__error_state *state = pc__fail_state();
-    char prefix[256], old[sizeof state->text];
-    vsnprintf(prefix, sizeof prefix, format, args);
-    memcpy(old, state->text, sizeof old);
-    int n = snprintf(state->text, sizeof state->text, "%s: ", prefix);
-    size_t room = sizeof state->text - 1 - (size_t)n, size = strnlen(old, room);
-    memcpy(state->text + n, old, size);
-    state->text[(size_t)n + size] = 0;
-    one_line(state);
+    char rough[ROUGH], prefix[256];
+    vsnprintf(rough, sizeof rough, format, args);
+    pc__printable(rough, strlen(rough), prefix, sizeof prefix);
+    snprintf(rough, sizeof rough, "%s: %s", prefix, state->text);
+    keep_text(state, rough);
     state->callback_text_set = 0;
 }
 
@@ -118,11 +117,10 @@ pc_status pc__callback_cancelled(const char *format, ...)
 void pc_error_set(const char *words)
 {
     pc__error_state *state = pc__fail_state();
-    size_t size = words ? strnlen(words, sizeof state->text - 1) : 0;
-    memmove(state->text, words ? words : "", size); /* may be pc_error_text() */
-    state->text[size] = 0;
-    one_line(state);
-    state->callback_text_set = size > 0;
+    char rough[ROUGH];
+    snprintf(rough, sizeof rough, "%s", words ? words : ""); /* it may be pc_error_text() */
+    keep_text(state, rough);
+    state->callback_text_set = *state->text != 0;
 }
 
 const char *pc_error_text(void)

@@ -2,10 +2,10 @@
 #ifndef PC_BASE_FAIL_H
 #define PC_BASE_FAIL_H
 
-#include <promptcache.h>
+#include "base/printable.h" /* PC__SHOW, for what a text quotes */
 
-/* Sets this thread's error text (one line, at most 511 bytes, control characters replaced) and
- * returns `status`. The text names place and cause: "model.gguf: tensor 'blk.0.attn_q.weight':
+/* Sets this thread's error text (one line of at most 511 bytes, made fit to be shown: printable.h)
+ * and returns `status`. The text names place and cause: "model.gguf: tensor 'blk.0.attn_q.weight':
  * offset 4096 lies beyond the end of the file". */
 pc_status pc__fail(pc_status status, const char *format, ...) __attribute__((format(printf, 2, 3)));
 

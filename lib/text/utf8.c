@@ -33,23 +33,6 @@ int pc__is_listed(const char *names, const char *name)
     return 0;
 }
 
-size_t pc__utf8_read(const char *text, size_t size, uint32_t *code_point, int *valid)
-{
-    const unsigned char *s = (const unsigned char *)text;
-    size_t n = s[0] < 0x80 ? 1 : s[0] >= 0xf0 ? 4 : s[0] >= 0xe0 ? 3 : 2;
-    uint32_t r = n == 1 ? s[0] : s[0] & (0xffu >> (n + 1));
-    static const uint32_t least[] = {0, 0, 0x80, 0x800, 0x10000};
-    int ok = n <= size && (s[0] < 0x80 || (s[0] >= 0xc2 && s[0] < 0xf5));
-    for (size_t i = 1; ok && i < n; i++) {
-        ok = (s[i] & 0xc0) == 0x80;
-        r = r << 6 | (s[i] & 0x3f);
-    }
-    ok = ok && r >= least[n] && r <= 0x10ffff && (r < 0xd800 || r > 0xdfff);
-    *valid = ok;
-    *code_point = ok ? r : s[0];
-    return ok ? n : 1;
-}
-
 int pc__utf8_next(const char *text, size_t size, pc__character *c)
 {
     c->at += c->size;

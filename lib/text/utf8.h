@@ -2,8 +2,7 @@
 #ifndef PC_TEXT_UTF8_H
 #define PC_TEXT_UTF8_H
 
-#include <stddef.h>
-#include <stdint.h>
+#include "base/printable.h" /* pc__utf8_read */
 
 typedef struct pc__text { /* borrowed, not NUL-terminated */
     const char *data;
@@ -16,10 +15,6 @@ int pc__text_begins(pc__text text, pc__text with);
 int pc__text_ends(pc__text text, pc__text with);
 /* Whether names, separated by blanks, include this one. */
 int pc__is_listed(const char *names, const char *name);
-
-/* The size of the character at `text` and its code point. An invalid byte: 1, its value, and
- * *valid 0. */
-size_t pc__utf8_read(const char *text, size_t size, uint32_t *code_point, int *valid);
 
 typedef struct pc__character {
     size_t at, size; /* bytes */

@@ -11,13 +11,13 @@
 
 int usage_error(const command *about, const char *format, ...)
 {
+    char text[4096];
     va_list args;
     va_start(args, format);
-    fprintf(stderr, "%s %s: ", program_name, about->name);
-    vfprintf(stderr, format, args);
+    vsnprintf(text, sizeof text, format, args);
     va_end(args);
-    fprintf(stderr, "\nusage: %s %s\n`%s %s --help` lists the options.\n", program_name,
-            about->usage, program_name, about->name);
+    fprintf(stderr, "%s %s: %s\nusage: %s %s\n`%s %s --help` lists the options.\n", program_name,
+            about->name, shown(text), program_name, about->usage, program_name, about->name);
     return EXIT_USAGE;
 }
 

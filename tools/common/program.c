@@ -12,6 +12,69 @@
 
 #include "yaml.h"
 
+/* ------------------------------------------------------------ foreign text */
+
+const char *shown(const char *text)
+{
+    enum { RING = 4, ROOM = 4096 };
+    static char ring[RING][ROOM];
+    static unsigned next;
+    char *out = ring[next++ % RING];
+    pc_text_show(text, strlen(text), out, ROOM);
+    return out;
+}
+
+/* Writes one line of text, or a part of one, in pieces that fit. */
+static int show_part(const char *text, size_t size)
+{
+    char out[4096];
+    while (size) {
+        size_t n = size < sizeof out / 8 ? size : sizeof out / 8;
+        while (n < size && n > 1 && ((unsigned char)text[n] & 0xc0) == 0x80)
+            n--;
+        size_t written = pc_text_show(text, n, out, sizeof out);
+        if (fwrite(out, 1, written, stdout) != written)
+            return 0;
+        text += n;
+        size -= n;
+    }
+    return 1;
+}
+
+int write_text(const char *text, size_t size)
+{
+    if (!isatty(1))
+        return fwrite(text, 1, size, stdout) == size;
+    for (size_t n; size; text += n, size -= n) {
+        if (*text == '\n' || *text == '\t') {
+            if (putchar(*text) == EOF)
+                return 0;
+            n = 1;
+            continue;
+        }
+        for (n = 1; n < size && text[n] != '\n' && text[n] != '\t';)
+            n++;
+        if (!show_part(text, n))
+            return 0;
+    }
+    return 1;
+}
+
+char *dump_json(const json_t *value, size_t flags)
+{
+    char *text = json_dumps(value, flags), *clean;
+    size_t size = text ? strlen(text) : 0;
+    if (!text || !(clean = malloc(size + 1)))
+        return text;
+    pc_text_show(text, size, clean, size + 1);
+    if (strcmp(text, clean) != 0) {
+        free(text);
+        text = json_dumps(value, flags | JSON_ENSURE_ASCII);
+    }
+    free(clean);
+    return text;
+}
+
 /* ------------------------------------------------------------------ Ctrl-C */
 
 const char *program_name = "promptcache";
@@ -89,7 +152,7 @@ static void show_progress(const char *what, uint64_t done, uint64_t total)
     if (done == total) {
         clear_progress();
     } else if (now - progress.began > 1 && now - progress.written > 0.2) {
-        fprintf(stderr, "\r%s: %d %% ", progress.what, (int)(100 * done / total));
+        fprintf(stderr, "\r%s: %d %% ", shown(progress.what), (int)(100 * done / total));
         progress.written = now;
         progress.shown = 1;
     }
@@ -148,13 +211,13 @@ uint64_t pml_flags(const pml_options *options)
 
 int plain_error(const char *format, ...)
 {
+    char text[4096];
     va_list args;
     va_start(args, format);
-    clear_progress();
-    fprintf(stderr, "%s: ", program_name);
-    vfprintf(stderr, format, args);
+    vsnprintf(text, sizeof text, format, args);
     va_end(args);
-    fputc('\n', stderr);
+    clear_progress();
+    fprintf(stderr, "%s: %s\n", program_name, shown(text));
     return EXIT_INPUT;
 }
 
@@ -196,7 +259,7 @@ void print_json(json_t *object)
         json_decref(object);
         return;
     }
-    text = json_dumps(object, JSON_COMPACT | JSON_PRESERVE_ORDER | JSON_REAL_PRECISION(9));
+    text = dump_json(object, JSON_COMPACT | JSON_PRESERVE_ORDER | JSON_REAL_PRECISION(9));
     if (text)
         puts(text);
     else

@@ -15,6 +15,17 @@ enum { EXIT_OK = 0, EXIT_CHECK = 1, EXIT_USAGE = 2, EXIT_INPUT = 3, EXIT_INTERRU
 
 extern const char *program_name; /* "promptcache": begins every message */
 
+/* ------------------------------------------------------------ foreign text */
+
+/* A text of a file, made fit to be shown (pc_text_show), in one of four buffers. All that is
+ * printed of files goes through this, plain_error, write_text or dump_json. */
+const char *shown(const char *text);
+/* Writes text that a model made, or that stood for tokens, to standard output: as it is, but on a
+ * terminal without what the terminal would obey. Lines and tabs stay. 0: the write failed. */
+int write_text(const char *text, size_t size);
+/* json_dumps, without characters in the text that must not be shown: they are escaped. */
+char *dump_json(const json_t *value, size_t flags);
+
 /* ------------------------------------------------------------------ errors */
 
 /* Prints the library's error text and what to do next (may be NULL). EXIT_INPUT, or

@@ -5,6 +5,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "program.h"
+
 typedef struct writer {
     FILE *out;
     int indent; /* of the keys */
@@ -14,7 +16,7 @@ static int write_value(const writer *w, json_t *value);
 
 static int write_encoded(const writer *w, json_t *value)
 {
-    char *text = json_dumps(value, JSON_ENCODE_ANY | JSON_COMPACT | JSON_REAL_PRECISION(9));
+    char *text = dump_json(value, JSON_ENCODE_ANY | JSON_COMPACT | JSON_REAL_PRECISION(9));
     int fits = text && fputs(text, w->out) >= 0;
     free(text);
     return fits;

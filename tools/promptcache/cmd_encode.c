@@ -139,9 +139,9 @@ static void print_row(const arguments *a, const pc_schema *schema, const row *r)
                              "stored", (json_int_t)r->stored, "missing", (json_int_t)r->missing,
                              "bytes", (json_int_t)r->bytes));
     else
-        printf("%s, %lld positions: %llu new segments in %s (%.1f MB)%s\n", pc_schema_name(schema),
-               (long long)pc_schema_length(schema), (unsigned long long)r->stored,
-               tier_name(r->tier), 1e-6 * (double)r->bytes,
+        printf("%s, %lld positions: %llu new segments in %s (%.1f MB)%s\n",
+               shown(pc_schema_name(schema)), (long long)pc_schema_length(schema),
+               (unsigned long long)r->stored, tier_name(r->tier), 1e-6 * (double)r->bytes,
                r->missing   ? "; not all could be stored"
                : !r->stored ? "; nothing was missing"
                             : "");
@@ -160,7 +160,7 @@ static void print_missing(arguments *a, const char *schema, uint32_t tier)
     if (news->missing) {
         fprintf(stderr, "%s: not all states of %s could be stored: %s: %s\n", program_name, schema,
                 tier_name(tier),
-                *news->cause                         ? news->cause
+                *news->cause                         ? shown(news->cause)
                 : news->reason == PC_REASON_IO       ? "writing failed"
                 : news->reason == PC_REASON_DEADLINE ? "writing took too long"
                                                      : reason_name(news->reason));

@@ -46,7 +46,7 @@ static void print_title(const model_facts *facts)
     static const char *const kinds[] = {"?", "GGUF file", "Hugging Face folder",
                                         "llama2.c checkpoint"};
     const pc_model_file_info *f = &facts->file_info;
-    const char *name = facts->model.architecture;
+    const char *name = shown(facts->model.architecture);
     label("model");
     printf("%s%s%s%s",
            *f->family ? f->family
@@ -159,11 +159,11 @@ static void print_text(const model_facts *facts)
     }
     label("chat");
     if (!*f->chat)
-        printf("no template: %s\n", f->chat_reason);
+        printf("no template: %s\n", shown(f->chat_reason));
     else if (f->system_role)
-        printf("template %s, with a system prompt\n", f->chat);
+        printf("template %s, with a system prompt\n", shown(f->chat));
     else
-        printf("template %s, without a system prompt: %s\n", f->chat, f->chat_reason);
+        printf("template %s, without a system prompt: %s\n", shown(f->chat), shown(f->chat_reason));
 }
 
 static void print_formats(const model_facts *facts)

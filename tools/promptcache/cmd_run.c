@@ -55,7 +55,7 @@ static int32_t collect(void *user, uint32_t sample, const char *text, size_t siz
     }
     memcpy(a->text + a->size, text, size);
     a->size += size;
-    return a->live && (fwrite(text, 1, size, stdout) != size || fflush(stdout));
+    return a->live && (!write_text(text, size) || fflush(stdout));
 }
 
 /* ----------------------------------------------------------------- loading */
@@ -230,7 +230,7 @@ static void print_comparison_json(const comparison *c)
 static void print_answer(const answer *a)
 {
     if (a->size)
-        fwrite(a->text, 1, a->size, stdout);
+        write_text(a->text, a->size);
     putchar('\n');
 }
 

@@ -10,27 +10,23 @@ static const char *const kinds[] = {"?", "module", "union", "text", "parameter",
 
 enum { SHOWN = 48 }; /* most bytes of a text in the table */
 
-/* The start of a text on one line; it ends between characters. */
+/* The start of a text on one line. */
 static void print_start(const char *text)
 {
-    size_t n = strlen(text), cut = n < SHOWN ? n : SHOWN;
-    while (cut < n && cut && ((unsigned char)text[cut] & 0xc0) == 0x80)
-        cut--;
-    printf(" \"");
-    for (size_t i = 0; i < cut; i++)
-        putchar((unsigned char)text[i] < 32 || text[i] == 127 ? ' ' : text[i]);
-    printf("%s\"", cut < n ? "..." : "");
+    char start[SHOWN + 4];
+    pc_text_show(text, strlen(text), start, sizeof start);
+    printf(" \"%s\"", start);
 }
 
 static void print_table(const pc_schema *schema)
 {
-    printf("schema %s: %lld positions\n\n%8s %8s  %-10s %s\n", pc_schema_name(schema),
+    printf("schema %s: %lld positions\n\n%8s %8s  %-10s %s\n", shown(pc_schema_name(schema)),
            (long long)pc_schema_length(schema), "start", "length", "kind", "path");
     for (size_t i = 0; i < pc_schema_item_count(schema); i++) {
         pc_item item = PC_ITEM_INIT;
         pc_schema_get_item(schema, i, &item);
         printf("%8lld %8lld  %-10s %*s%s%s", (long long)item.start, (long long)item.length,
-               kinds[item.kind], 2 * (int)item.depth, "", item.path,
+               kinds[item.kind], 2 * (int)item.depth, "", shown(item.path),
                item.flags & PC_ITEM_UNCACHED ? " (not cached)" : "");
         if (item.kind == PC_ITEM_TEXT || item.kind == PC_ITEM_SLOT)
             print_start(item.text);

@@ -72,7 +72,7 @@ static int decode(const pc_model *model, const char *where, const char *text, si
     else if (json)
         print_json(json_pack("{s:o}", "text", json_text(out, bytes)));
     else
-        fwrite(out, 1, bytes, stdout);
+        write_text(out, bytes);
     free(out);
     free(ids);
     return code;

@@ -225,7 +225,7 @@ void print_record_row(const folder_view *view, const pc_record_info *info, pc_st
         printf(
             "%.16s %8" PRIu64 " %12" PRIu64 " %12" PRIu64 " %-7s %-6s %-12.12s %10.4g  %-19s %s\n",
             key, info->tokens, info->file_bytes, info->state_bytes, codec_name(info->codec, codec),
-            dtype_name(info->dtype, dtype), info->architecture, info->cost_seconds,
+            dtype_name(info->dtype, dtype), shown(info->architecture), info->cost_seconds,
             date_text(info->written, written), state_name(view, info, status, state));
 }
 
@@ -239,9 +239,9 @@ void print_record(const folder_view *view, const pc_record_info *info)
         printf("name          %s\n", text);
     }
     if (*info->variant)
-        printf("variant       %s\n", info->variant);
+        printf("variant       %s\n", shown(info->variant));
     key_text(info->model, text);
-    printf("model         %s\narchitecture  %s\n", text, info->architecture);
+    printf("model         %s\narchitecture  %s\n", text, shown(info->architecture));
     printf("tokens        %" PRIu64 "\nfile          %" PRIu64 " bytes\nstates        %" PRIu64
            " bytes\n",
            info->tokens, info->file_bytes, info->state_bytes);
@@ -251,7 +251,7 @@ void print_record(const folder_view *view, const pc_record_info *info)
     if (info->sealed)
         printf("seal          %s\n", seal_state(view, info, seal));
     if (*info->kernels)
-        printf("kernels       %s\n", info->kernels);
+        printf("kernels       %s\n", shown(info->kernels));
     printf("shape         %d layers, %d K/V heads, K %d, V %d\n", info->layers, info->kv_heads,
            info->k_dim, info->v_dim);
     printf("layout        %u\npositions     %u\nencoding      %u\nformat        %u.%u\n",

@@ -18,35 +18,34 @@ json_t *pc__config_find(const pc__config *config, const char *key)
     return json_is_null(value) ? NULL : value;
 }
 
+/* As much of a value's JSON as an error text may show. */
 typedef struct value_text {
-    char text[64];
+    char text[120];
     size_t size;
 } value_text;
 
-/* Takes what fits; ends the dump with an error once that is all. */
+/* Takes what fits; ends the dump once that is all. */
 static int add_part(const char *part, size_t size, void *user)
 {
     value_text *to = user;
-    size_t room = sizeof to->text - 1 - to->size, n = size < room ? size : room;
+    size_t room = sizeof to->text - to->size, n = size < room ? size : room;
     memcpy(to->text + to->size, part, n);
     to->size += n;
     return n < size ? -1 : 0;
 }
 
 /* The value as JSON, cut short; "": there is none. */
-static const char *show_value(json_t *value, value_text *out)
+static const char *show_value(json_t *value, pc__shown *out)
 {
-    out->size = 0;
-    if (value && json_dump_callback(value, add_part, out, JSON_ENCODE_ANY | JSON_COMPACT) < 0
-        && out->size > 3)
-        memcpy(out->text + out->size - 3, "...", 3);
-    out->text[out->size] = 0;
-    return out->text;
+    value_text json = {.size = 0};
+    if (value) /* a dump that ends early is cut */
+        json_dump_callback(value, add_part, &json, JSON_ENCODE_ANY | JSON_COMPACT);
+    return pc__show(json.text, json.size, out);
 }
 
 static pc_status wrong_value(const pc__config *config, const char *key, const char *want)
 {
-    value_text room;
+    pc__shown room;
     const char *text = show_value(json_object_get(config->object, key), &room);
     return pc__fail(PC_ERR_FORMAT, "%s: key '%s' is %s, expected %s", config->where, key,
                     *text ? text : "missing", want);
@@ -54,7 +53,7 @@ static pc_status wrong_value(const pc__config *config, const char *key, const ch
 
 pc_status pc__config_refuse(const pc__config *config, const char *key)
 {
-    value_text room;
+    pc__shown room;
     return pc__fail(PC_ERR_UNSUPPORTED, "%s: key '%s': %s is not implemented for model_type '%s'",
                     config->where, key, show_value(json_object_get(config->object, key), &room),
                     config->model);

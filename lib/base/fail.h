@@ -2,7 +2,7 @@
 #ifndef PC_BASE_FAIL_H
 #define PC_BASE_FAIL_H
 
-#include "base/printable.h" /* PC__SHOW, for what a text quotes */
+#include "base/printable.h" /* PC__QUOTE, for what a text quotes */
 
 /* Sets this thread's error text (one line of at most 511 bytes, made fit to be shown: printable.h)
  * and returns `status`. The text names place and cause: "model.gguf: tensor 'blk.0.attn_q.weight':

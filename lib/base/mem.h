@@ -33,7 +33,8 @@ void pc__zeroing_init(pc__zeroing *zeroing, const pc_allocator *from);
 static inline void *pc__carve(uint8_t **at, size_t bytes)
 {
     void *p = *at;
-    *at += (bytes + 63) / 64 * 64;
+    if (bytes) /* there is no memory if all arrays are empty */
+        *at += (bytes + 63) / 64 * 64;
     return p;
 }
 char *pc__strdup(const pc_allocator *mem, const char *text);

@@ -87,7 +87,7 @@ size_t pc__printable(const char *text, size_t size, char *out, size_t room)
     return at;
 }
 
-const char *pc__show(const char *text, size_t size, pc__shown *room)
+const char *pc__quote(const char *text, size_t size, pc__quoted *room)
 {
     pc__printable(text, size, room->text, sizeof room->text);
     return room->text;

@@ -16,11 +16,11 @@ size_t pc__printable(const char *text, size_t size, char *out, size_t room);
 
 /* The start of a foreign text that may be long, for an error text that also has to hold the cause.
  */
-typedef struct pc__shown {
+typedef struct pc__quoted {
     char text[80];
-} pc__shown;
-const char *pc__show(const char *text, size_t size, pc__shown *room);
+} pc__quoted;
+const char *pc__quote(const char *text, size_t size, pc__quoted *room);
 /* The same of a text with a NUL at its end, until the end of the block. */
-#define PC__SHOW(text) pc__show(text, strlen(text), &(pc__shown){{0}})
+#define PC__QUOTE(text) pc__quote(text, strlen(text), &(pc__quoted){{0}})
 
 #endif

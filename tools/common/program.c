@@ -60,19 +60,34 @@ int write_text(const char *text, size_t size)
     return 1;
 }
 
+/* The only control character that JSON may hold as it is, inside a text. Owns `text`. */
+static char *escape_del(char *text)
+{
+    static const char escape[] = "\\u007f";
+    size_t count = 0;
+    for (const char *c = text; (c = strchr(c, 0x7f)); c++)
+        count++;
+    char *clean = malloc(strlen(text) + count * (sizeof escape - 2) + 1), *to = clean;
+    for (const char *c = text; clean && *c; c++)
+        to += sprintf(to, *c == 0x7f ? "%s" : "%.1s", *c == 0x7f ? escape : c);
+    free(text);
+    return clean;
+}
+
 char *dump_json(const json_t *value, size_t flags)
 {
-    char *text = json_dumps(value, flags), *clean;
+    char *text = json_dumps(value, flags), *clean = NULL;
     size_t size = text ? strlen(text) : 0;
     if (!text || !(clean = malloc(size + 1)))
         return text;
     pc_text_show(text, size, clean, size + 1);
-    if (strcmp(text, clean) != 0) {
-        free(text);
-        text = json_dumps(value, flags | JSON_ENSURE_ASCII);
-    }
+    int is_clean = !strcmp(text, clean);
     free(clean);
-    return text;
+    if (is_clean)
+        return text;
+    free(text);
+    text = json_dumps(value, flags | JSON_ENSURE_ASCII);
+    return text ? escape_del(text) : NULL;
 }
 
 /* ------------------------------------------------------------------ Ctrl-C */

@@ -232,9 +232,9 @@ pc_status pc__family_refuse(const char *where, const char *key, const char *type
                             pc__supported_fn *supported)
 {
     const pc__family *family = pc__family_of(type);
-    pc__shown room;
+    pc__quoted room;
     char list[sizeof pc__fail_state()->text];
-    type = pc__show(type, strlen(type), &room);
+    type = pc__quote(type, strlen(type), &room);
     size_t before = strlen(where) + strlen(key) + strlen(type) + 48;
     if (family && family->reason)
         return pc__fail(PC_ERR_UNSUPPORTED, "%s: %s (%s '%s') %s", where, family->words, key, type,
@@ -274,5 +274,5 @@ pc_status pc__quantised_refuse(const char *where, const char *method)
     return pc__fail(PC_ERR_UNSUPPORTED,
                     "%s: key 'quantization_config': weights quantised by %s are not read: use the "
                     "original weights (safetensors) or a GGUF file",
-                    where, words ? PC__SHOW(words) : "an unnamed method");
+                    where, words ? PC__QUOTE(words) : "an unnamed method");
 }

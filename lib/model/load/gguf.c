@@ -64,17 +64,17 @@ static pc_status skip_values(gguf_reader *r, const char *key, uint32_t type, uin
     pc__text text;
     if (type == PC__GGUF_ARRAY || type >= sizeof width)
         return pc__fail(PC_ERR_UNSUPPORTED, "%s: byte %zu: key '%s' has values of unknown type %u",
-                        r->path, start, PC__SHOW(key), type);
+                        r->path, start, PC__QUOTE(key), type);
     if (type == PC__GGUF_STRING) {
         for (uint64_t i = 0; i < count && status >= 0; i++)
             status = read_gguf_text(r, &text, "a string");
-        return status < 0 ? pc__fail_in(status, "key '%s'", PC__SHOW(key)) : PC_OK;
+        return status < 0 ? pc__fail_in(status, "key '%s'", PC__QUOTE(key)) : PC_OK;
     }
     if (count > (r->size - r->at) / width[type])
         return pc__fail(
             PC_ERR_FORMAT,
             "%s: byte %zu: key '%s': %llu values of %u bytes do not fit into the rest of the file",
-            r->path, start, PC__SHOW(key), (unsigned long long)count, (unsigned)width[type]);
+            r->path, start, PC__QUOTE(key), (unsigned long long)count, (unsigned)width[type]);
     r->at += (size_t)count * width[type];
     return PC_OK;
 }
@@ -127,7 +127,7 @@ static pc_status read_gguf_entries(pc__gguf *gguf, gguf_reader *r, uint64_t coun
     for (size_t i = 1; i < gguf->count; i++)
         if (!entries_by_key(&gguf->entries[i - 1], &gguf->entries[i]))
             return pc__fail(PC_ERR_FORMAT, "%s: key '%s' appears twice", r->path,
-                            PC__SHOW(gguf->entries[i].key));
+                            PC__QUOTE(gguf->entries[i].key));
     return PC_OK;
 }
 
@@ -169,13 +169,13 @@ static pc_status read_tensor_info(gguf_reader *r, pc__tensor *tensor, pc__text *
     uint64_t dims[MAX_RANK];
     uint32_t number = 0;
     const char *type_name;
-    pc__shown shown;
+    pc__quoted shown;
     size_t start = r->at;
     PC__TRY_RETURN(read_name(r, name, "the name of a tensor"));
     PC__TRY_RETURN(read_bytes(r, &tensor->rank, sizeof tensor->rank, "a tensor's rank"));
     if (!tensor->rank || tensor->rank > MAX_RANK)
         return pc__fail(PC_ERR_FORMAT, "%s: byte %zu: tensor '%s' has %u dimensions", r->path,
-                        start, pc__show(name->data, name->size, &shown), tensor->rank);
+                        start, pc__quote(name->data, name->size, &shown), tensor->rank);
     PC__TRY_RETURN(read_bytes(r, dims, tensor->rank * sizeof *dims, "a tensor's dimensions"));
     PC__TRY_RETURN(read_bytes(r, &number, sizeof number, "a tensor's type"));
     PC__TRY_RETURN(read_bytes(r, offset, sizeof *offset, "a tensor's offset"));
@@ -184,12 +184,12 @@ static pc_status read_tensor_info(gguf_reader *r, pc__tensor *tensor, pc__text *
     if (!gguf_tensor_type(number, &tensor->type, &type_name))
         return pc__fail(PC_ERR_UNSUPPORTED,
                         "%s: byte %zu: tensor '%s' has type %s (%u), which is not supported",
-                        r->path, start, pc__show(name->data, name->size, &shown), type_name,
+                        r->path, start, pc__quote(name->data, name->size, &shown), type_name,
                         number);
     if (!pc__tensor_size(tensor, &tensor->bytes))
         return pc__fail(PC_ERR_FORMAT,
                         "%s: byte %zu: tensor '%s' of type %s has an impossible shape", r->path,
-                        start, pc__show(name->data, name->size, &shown), type_name);
+                        start, pc__quote(name->data, name->size, &shown), type_name);
     return PC_OK;
 }
 
@@ -200,7 +200,7 @@ static pc_status read_tensors(pc__gguf *gguf, gguf_reader *r, uint64_t count, ui
     uint64_t offset, end = 0, room;
     pc__tensor tensor = {0};
     pc__text name;
-    pc__shown shown;
+    pc__quoted shown;
     for (uint64_t i = 0; i < count; i++)
         PC__TRY_RETURN(read_tensor_info(r, &tensor, &name, &offset));
     size_t start = (r->at + (size_t)alignment - 1) & ~((size_t)alignment - 1);
@@ -212,13 +212,13 @@ static pc_status read_tensors(pc__gguf *gguf, gguf_reader *r, uint64_t count, ui
         PC__TRY_RETURN(read_tensor_info(&second, &tensor, &name, &offset));
         if (offset % alignment || offset < end)
             return pc__fail(PC_ERR_FORMAT, "%s: tensor '%s': offset %llu is %s", r->path,
-                            pc__show(name.data, name.size, &shown), (unsigned long long)offset,
+                            pc__quote(name.data, name.size, &shown), (unsigned long long)offset,
                             offset < end ? "inside another tensor" : "not aligned");
         if (offset > room || tensor.bytes > room - offset)
             return pc__fail(
                 PC_ERR_FORMAT,
                 "%s: tensor '%s': offset %llu with %llu bytes lies beyond the end of the file",
-                r->path, pc__show(name.data, name.size, &shown), (unsigned long long)offset,
+                r->path, pc__quote(name.data, name.size, &shown), (unsigned long long)offset,
                 (unsigned long long)tensor.bytes);
         tensor.data = r->data + start + offset;
         end = offset + tensor.bytes;

@@ -49,7 +49,7 @@ static pc_status read_gguf_scaling_kind(const pc__meta *s, pc__rope_config *rope
         }
     }
     return pc__fail(PC_ERR_UNSUPPORTED, "%s: key '%s': '%s' is not implemented", s->path, key,
-                    PC__SHOW(name));
+                    PC__QUOTE(name));
 }
 
 static double yarn_scale(double factor, double mscale)

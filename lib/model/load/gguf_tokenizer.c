@@ -158,7 +158,7 @@ static pc_status read_vocab_kind(const pc__gguf *gguf, pc__vocab_kind *kind)
     else
         return pc__fail(PC_ERR_UNSUPPORTED,
                         "%s: key 'tokenizer.ggml.model': tokenizer '%s' is not supported",
-                        gguf->weights->path, PC__SHOW(model));
+                        gguf->weights->path, PC__QUOTE(model));
     return PC_OK;
 }
 

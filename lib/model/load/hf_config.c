@@ -35,17 +35,17 @@ static int add_part(const char *part, size_t size, void *user)
 }
 
 /* The value as JSON, cut short; "": there is none. */
-static const char *show_value(json_t *value, pc__shown *out)
+static const char *show_value(json_t *value, pc__quoted *out)
 {
     value_text json = {.size = 0};
     if (value) /* a dump that ends early is cut */
         json_dump_callback(value, add_part, &json, JSON_ENCODE_ANY | JSON_COMPACT);
-    return pc__show(json.text, json.size, out);
+    return pc__quote(json.text, json.size, out);
 }
 
 static pc_status wrong_value(const pc__config *config, const char *key, const char *want)
 {
-    pc__shown room;
+    pc__quoted room;
     const char *text = show_value(json_object_get(config->object, key), &room);
     return pc__fail(PC_ERR_FORMAT, "%s: key '%s' is %s, expected %s", config->where, key,
                     *text ? text : "missing", want);
@@ -53,7 +53,7 @@ static pc_status wrong_value(const pc__config *config, const char *key, const ch
 
 pc_status pc__config_refuse(const pc__config *config, const char *key)
 {
-    pc__shown room;
+    pc__quoted room;
     return pc__fail(PC_ERR_UNSUPPORTED, "%s: key '%s': %s is not implemented for model_type '%s'",
                     config->where, key, show_value(json_object_get(config->object, key), &room),
                     config->model);

@@ -25,7 +25,7 @@ static pc_status read_dtype(const char *path, const char *name, json_t *info, pc
 {
     const char *dtype = json_string_value(json_object_get(info, "dtype"));
     if (!dtype)
-        return pc__fail(PC_ERR_FORMAT, "%s: tensor '%s': dtype is missing", path, PC__SHOW(name));
+        return pc__fail(PC_ERR_FORMAT, "%s: tensor '%s': dtype is missing", path, PC__QUOTE(name));
     for (size_t i = 0; i < sizeof dtypes / sizeof *dtypes; i++) {
         if (!strcmp(dtype, dtypes[i].name)) {
             *type = dtypes[i].type;
@@ -33,7 +33,7 @@ static pc_status read_dtype(const char *path, const char *name, json_t *info, pc
         }
     }
     return pc__fail(PC_ERR_UNSUPPORTED, "%s: tensor '%s': dtype '%s' is not supported", path,
-                    PC__SHOW(name), PC__SHOW(dtype));
+                    PC__QUOTE(name), PC__QUOTE(dtype));
 }
 
 /* Reads `count` integers that are not negative. */
@@ -56,18 +56,18 @@ static pc_status read_tensor(const char *path, const char *name, json_t *info, p
     PC__TRY_RETURN(read_dtype(path, name, info, &tensor->type));
     if (rank > MAX_RANK)
         return pc__fail(PC_ERR_UNSUPPORTED, "%s: tensor '%s' has %zu dimensions, more than %d",
-                        path, PC__SHOW(name), rank, MAX_RANK);
+                        path, PC__QUOTE(name), rank, MAX_RANK);
     if (!json_is_array(shape) || !read_numbers(shape, rank, tensor->shape))
         return pc__fail(PC_ERR_FORMAT, "%s: tensor '%s': shape is not a list of sizes", path,
-                        PC__SHOW(name));
+                        PC__QUOTE(name));
     tensor->rank = (uint32_t)rank;
     if (json_array_size(at) != 2 || !read_numbers(at, 2, offsets) || offsets[1] < offsets[0])
         return pc__fail(PC_ERR_FORMAT, "%s: tensor '%s': data_offsets is not [begin, end]", path,
-                        PC__SHOW(name));
+                        PC__QUOTE(name));
     if (!pc__tensor_size(tensor, &tensor->bytes) || tensor->bytes != offsets[1] - offsets[0])
         return pc__fail(
             PC_ERR_FORMAT, "%s: tensor '%s': offsets %llu to %llu do not fit its shape and dtype",
-            path, PC__SHOW(name), (unsigned long long)offsets[0], (unsigned long long)offsets[1]);
+            path, PC__QUOTE(name), (unsigned long long)offsets[0], (unsigned long long)offsets[1]);
     return PC_OK;
 }
 
@@ -87,7 +87,7 @@ static pc_status add_tensors(pc__weights *weights, const char *path, json_t *hea
             return pc__fail(
                 PC_ERR_FORMAT,
                 "%s: tensor '%s': offset %llu lies beyond the end of the file (%zu bytes of data)",
-                path, PC__SHOW(name), (unsigned long long)offsets[1], room);
+                path, PC__QUOTE(name), (unsigned long long)offsets[1], room);
         tensor.data = data + offsets[0];
         PC__TRY_RETURN(pc__weights_add(weights, &tensor, name, strlen(name)));
     }
@@ -113,7 +113,7 @@ static pc_status check_no_gaps(pc__weights *weights, const char *path, size_t fi
         const pc__tensor *tensor = &weights->tensors[i];
         if (tensor->data != end)
             return pc__fail(PC_ERR_FORMAT, "%s: tensor '%s': offset %zu, expected %zu: %s", path,
-                            PC__SHOW(tensor->name), (size_t)(tensor->data - data),
+                            PC__QUOTE(tensor->name), (size_t)(tensor->data - data),
                             (size_t)(end - data),
                             tensor->data < end ? "tensors overlap" : "there is a gap");
         end += tensor->bytes;
@@ -197,7 +197,7 @@ static pc_status list_shards(const char *path, json_t *map, const char **shards,
         size_t i = 0;
         if (!name || !is_plain_name(name))
             return pc__fail(PC_ERR_FORMAT, "%s: tensor '%s' is not in a file of this folder", path,
-                            PC__SHOW(tensor));
+                            PC__QUOTE(tensor));
         while (i < *count && strcmp(shards[i], name))
             i++;
         if (i < *count)
@@ -223,8 +223,8 @@ static pc_status check_map(const pc__weights *weights, const char *path, json_t 
             i++;
         if (!tensor || tensor->data < weights->files[i].data
             || tensor->data > weights->files[i].data + weights->files[i].size)
-            return pc__fail(PC_ERR_FORMAT, "%s: tensor '%s' is not in %s", path, PC__SHOW(name),
-                            PC__SHOW(json_string_value(file)));
+            return pc__fail(PC_ERR_FORMAT, "%s: tensor '%s' is not in %s", path, PC__QUOTE(name),
+                            PC__QUOTE(json_string_value(file)));
     }
     return PC_OK;
 }

@@ -106,7 +106,7 @@ pc_status pc__weights_seal(pc__weights *weights)
     for (size_t i = 1; i < weights->count; i++)
         if (!by_name(&weights->tensors[i - 1], &weights->tensors[i]))
             return pc__fail(PC_ERR_FORMAT, "%s: tensor '%s' appears twice", weights->path,
-                            PC__SHOW(weights->tensors[i].name));
+                            PC__QUOTE(weights->tensors[i].name));
     return PC_OK;
 }
 

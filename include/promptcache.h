@@ -80,8 +80,8 @@
  *
  * Caveats
  * - After fork() only the parent may go on using a context that has worker threads.
- * - Callbacks run on the calling thread unless the comment says otherwise. They must not free the
- *   object that called them.
+ * - Callbacks run on the calling thread unless the comment says otherwise. They may free any
+ *   object: a call holds its objects until it returns (doc/threading.md).
  * - Do not dlclose() the library while a context lives.
  */
 /* clang-format on */
@@ -168,8 +168,9 @@ PC_API size_t pc_text_show(const char *text, size_t size, char *out, size_t room
 
 typedef struct pc_context pc_context;
 
-/* Memory of the application. The library calls it from any thread, and never while it holds a lock
- * that a callback could need. */
+/* Memory of the application. The library calls it from any thread, also while it holds locks. So it
+ * must not call the library, but for the calls that free an object, and of these not
+ * pc_systems_free. */
 typedef struct pc_allocator {
     void *user;
     /* `size` bytes, aligned to `align` (a power of two), or NULL. */
@@ -179,7 +180,8 @@ typedef struct pc_allocator {
 } pc_allocator;
 
 enum { PC_LOG_ERROR = 1, PC_LOG_WARN = 2, PC_LOG_INFO = 3, PC_LOG_DEBUG = 4 };
-/* Gets a line of the log, without a newline, borrowed for the call. Any thread may call it. */
+/* Gets a line of the log, without a newline, borrowed for the call. Any thread may call it. It may
+ * call no more of the library than pc_allocator may. */
 typedef void (*pc_log_fn)(void *user, uint32_t level, const char *line);
 
 /* A thread pool of the application: runs body(arg, i) for every i < n and returns when all are
@@ -378,7 +380,8 @@ typedef struct pc_event {
     uint64_t bytes; /* in this tier */
     double seconds; /* that it took */
 } pc_event;
-/* Called by the thread that did it, never under a lock. It must not call into this cache. */
+/* Called by the thread that did it, never under a lock. It may remove from this cache and free it,
+ * but nothing else: pc_cache_flush is PC_ERR_STATE on the cache's own threads. */
 typedef void (*pc_event_fn)(void *user, const pc_event *event);
 
 /* pc_cache_options.flags; bit 16 is in bench.h */
@@ -496,7 +499,8 @@ typedef struct pc_tier_stats {
  * Handle: internally locked. One cache may serve many models. */
 PC_API pc_status pc_cache_new(pc_cache **out, pc_context *context, const pc_cache_options *options);
 /* Finishes pending writes, each within its deadline, then frees. If the folder was over its budget
- * at opening, it also evicts what is still over, for at most 2 s. */
+ * at opening, it also evicts what is still over, for at most 2 s. On a thread of the cache (in a
+ * callback) it returns at once, and that thread does all this when the callback has returned. */
 PC_API void pc_cache_free(pc_cache *cache);
 /* Counters now; other threads may go on. A tier that the cache does not have gives zeros.
  * Returns PC_ERR_INVALID for an unknown tier. */
@@ -926,7 +930,8 @@ PC_API pc_status pc_sequence_new(pc_sequence **out, const pc_prompt *prompt, pc_
  * finished without PC_GENERATE_KEEP. */
 PC_API pc_status pc_sequence_fork(pc_sequence **out, const pc_sequence *sequence,
                                   const pc_sampling *sampling);
-/* Removes the sequence from its batch and frees it. */
+/* Removes the sequence from its batch and frees it. Within a step (in a callback) it ends at once:
+ * no callback of it is called any more. Its memory goes when the step ends. */
 PC_API void pc_sequence_free(pc_sequence *sequence);
 /* Tokens behind the prompt so far, sampled and pushed; and the final text of those sampled since
  * the last push. Borrowed until the next step or change. */
@@ -968,6 +973,7 @@ typedef struct pc_batch_options {
  * Handle: one thread at a time, with its sequences. */
 PC_API pc_status pc_batch_new(pc_batch **out, const pc_model *model,
                               const pc_batch_options *options);
+/* Its sequences stay. Within a step they leave at once, and those that it computes finish it. */
 PC_API void pc_batch_free(pc_batch *batch);
 /* Returns PC_ERR_MISMATCH (of another model), PC_ERR_STATE (it is in a batch), PC_ERR_LIMIT
  * (max_sequences). */

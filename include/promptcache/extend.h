@@ -71,7 +71,8 @@ typedef struct pc_step_args {
     void *cancel_user;
 } pc_step_args;
 
-/* The application's model. Every function gets `user`. Calls for one model never overlap.
+/* The application's model. Every function gets `user`. Calls for one model never overlap; but a
+ * function that frees objects of the model gets `drop` and `release` for them before it returns.
  * Functions marked (optional) may be NULL; calls that need them return PC_ERR_UNSUPPORTED.
  * A negative return reaches the caller of the library, with the function's name and its text of
  * pc_error_set. PC_ERR_LIMIT of encode, sequence_new, attach, fork, step and import_segment means

@@ -115,6 +115,7 @@ size_t pc__cost_tile(const pc__costs *costs, size_t slots, size_t group, size_t 
 
 pc_status pc_costs_get(pc_context *context, pc_costs *costs)
 {
+    PC__HOLD(pc_context, context);
     if (!context || !costs)
         return pc__fail(PC_ERR_INVALID, "pc_costs_get: context or costs is NULL");
     const pc_costs *now = &pc__costs_of(context)->public;

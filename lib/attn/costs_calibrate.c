@@ -140,6 +140,7 @@ done:
 
 pc_status pc_calibrate(pc_context *context, const pc_calibrate_options *options)
 {
+    PC__HOLD(pc_context, context);
     pc_calibrate_options o;
     pc_costs costs = PC_COSTS_INIT;
     char path[PC__COSTS_PATH];

@@ -17,6 +17,7 @@ typedef struct owned_rope {
 } owned_rope;
 
 struct pc_plan {
+    size_t references; /* the caller's, and one of each call that runs */
     pc_context *context;
     pc__backend *backend;
     pc_attend_shape shape;
@@ -29,6 +30,13 @@ struct pc_plan {
     int64_t *relative; /* of all runs */
     owned_rope *ropes; /* all that were used so far: plan->angles are found by address */
 };
+
+static void ref_plan(pc_plan *plan)
+{
+    plan->references++;
+}
+
+PC__HOLDABLE(pc_plan, ref_plan, pc_plan_free)
 
 static pc_status read_shape(const pc_attend_shape *from, pc_attend_shape *to, pc__kv_shape *kv)
 {
@@ -283,6 +291,7 @@ static pc_status build_plan_handle(pc_plan *plan, const pc_plan_args *args)
 
 pc_status pc_plan_new(pc_plan **out, pc_context *context, const pc_plan_args *args)
 {
+    PC__HOLD(pc_context, context);
     pc_plan_args read;
     pc_plan *plan;
     pc_status status;
@@ -298,6 +307,7 @@ pc_status pc_plan_new(pc_plan **out, pc_context *context, const pc_plan_args *ar
     PC__TRY_RETURN(pc__check_flags("pc_plan_args", read.flags, PC_PLAN_PER_ROW));
     if (!(plan = pc__calloc(&context->mem, 1, sizeof *plan)))
         return PC_ERR_NOMEM;
+    plan->references = 1;
     plan->context = pc__context_ref(context);
     if ((status = build_plan_handle(plan, &read)) < 0)
         pc_plan_free(plan);
@@ -308,7 +318,7 @@ pc_status pc_plan_new(pc_plan **out, pc_context *context, const pc_plan_args *ar
 
 void pc_plan_free(pc_plan *plan)
 {
-    if (!plan)
+    if (!plan || --plan->references)
         return;
     pc_context *context = plan->context;
     pc__plan_free(plan->plan);
@@ -441,6 +451,7 @@ static pc_status attend_far(pc_plan *plan, const pc__attn_layer *layer, const pc
 
 pc_status pc_attend(pc_plan *plan, const pc_attend_args *args)
 {
+    PC__HOLD(pc_plan, plan);
     pc_attend_args read;
     pc__attn_layer layer = {0};
     PC__TRY_RETURN(pc__options_read(&read, sizeof read, PC__V1_SIZE(pc_attend_args, soft_cap), args,

@@ -5,6 +5,7 @@
 #include <stdatomic.h>
 
 #include "base/fail.h"
+#include "base/hold.h"
 #include "base/mem.h"
 #include "base/options.h"
 
@@ -35,6 +36,7 @@ pc_status pc__context_open_backend(pc_context *context) __attribute__((weak));
 
 pc_context *pc__context_ref(pc_context *context); /* returns it */
 void pc__context_unref(pc_context *context);      /* NULL does nothing */
+PC__HOLDABLE(pc_context, pc__context_ref, pc__context_unref)
 
 void pc__log(const pc_context *context, uint32_t level, const char *format, ...)
     __attribute__((format(printf, 3, 4)));

@@ -21,6 +21,7 @@ typedef struct pc__memo_times {
 } pc__memo_times;
 
 pc_memo *pc__memo_ref(pc_memo *memo); /* undone by pc_memo_free */
+PC__HOLDABLE(pc_memo, pc__memo_ref, pc_memo_free)
 const pc_model *pc__memo_model(const pc_memo *memo);
 /* Checks the options of adding, training and tuning, and fills defaults in. */
 pc_status pc__memo_work_read(pc_memo_work *out, const pc_memo_work *work);

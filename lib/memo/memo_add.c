@@ -256,11 +256,12 @@ static pc_status add_all(pc_memo *memo, const pc_input *inputs, size_t count,
 
 pc_status pc_memo_add(pc_memo *memo, const pc_input *inputs, size_t count, const pc_memo_work *work)
 {
+    PC__HOLD(pc_memo, memo);
     pc_memo_work w;
     pc_status status;
     PC__TRY_RETURN(check_add(memo, inputs, count));
     PC__TRY_RETURN(pc__memo_work_read(&w, work));
-    pthread_mutex_lock(&memo->writer);
+    PC__TRY_RETURN(pc__memo_write_begin(memo));
     status = add_all(memo, inputs, count, &w);
     pthread_mutex_unlock(&memo->writer);
     return status < 0 ? status : PC_OK;
@@ -268,6 +269,7 @@ pc_status pc_memo_add(pc_memo *memo, const pc_input *inputs, size_t count, const
 
 pc_status pc_memo_tidy(pc_memo *memo)
 {
+    PC__HOLD(pc_memo, memo);
     pc_status status;
     if (!memo)
         return pc__fail(PC_ERR_INVALID, "pc_memo_tidy: memo is NULL");

@@ -75,7 +75,7 @@ pc_status pc__memo_set_tuning(pc_memo *memo, uint32_t bucket, const pc_memo_buck
     pc_status status;
     if (memo->options.flags & PC_MEMO_READ_ONLY)
         return pc__fail(PC_ERR_STATE, "%s: the memo was opened read-only", memo->dir.path);
-    pthread_mutex_lock(&memo->writer);
+    PC__TRY_RETURN(pc__memo_write_begin(memo));
     pthread_rwlock_wrlock(&memo->guard);
     before = *b;
     pc__memo_retune(b, tuning);
@@ -90,6 +90,7 @@ pc_status pc__memo_set_tuning(pc_memo *memo, uint32_t bucket, const pc_memo_buck
 pc_status pc_memo_set_threshold(pc_memo *memo, size_t index, double threshold, uint32_t loss,
                                 double hit_limit, const pc_memo_bucket *measured)
 {
+    PC__HOLD(pc_memo, memo);
     pc_memo_bucket m, tuning;
     PC__TRY_RETURN(check_bucket(memo, index, "pc_memo_set_threshold"));
     PC__TRY_RETURN(pc__options_read(&m, sizeof m, PC__V1_SIZE(pc_memo_bucket, verified), measured,

@@ -88,6 +88,9 @@ static inline size_t pc__memo_indexed_layers(const pc_memo *memo)
     return memo->head.layerwise ? (size_t)memo->head.maps.layers : 1;
 }
 
+/* Locks `writer`. PC_ERR_STATE: this thread has it, so a callback asks. */
+pc_status pc__memo_write_begin(pc_memo *memo);
+
 /* ---- memo_head.c */
 int pc__memo_outputs_valid(uint32_t outputs, uint32_t pool); /* 1: both values are valid */
 pc_status pc__memo_head_write(const pc_memo *memo);

@@ -212,9 +212,28 @@ static pc_status open_memo_files(pc_memo *memo, const char *folder, const pc__me
     return status;
 }
 
+/* A callback that would wait for its own thread is refused (pc__memo_write_begin). */
+static void init_writer(pthread_mutex_t *writer)
+{
+    pthread_mutexattr_t checked;
+    pthread_mutexattr_init(&checked);
+    pthread_mutexattr_settype(&checked, PTHREAD_MUTEX_ERRORCHECK);
+    pthread_mutex_init(writer, &checked);
+    pthread_mutexattr_destroy(&checked);
+}
+
+pc_status pc__memo_write_begin(pc_memo *memo)
+{
+    if (!pthread_mutex_lock(&memo->writer))
+        return PC_OK;
+    return pc__fail(PC_ERR_STATE, "%s: a callback cannot change the memo that it reports on",
+                    memo->dir.path);
+}
+
 pc_status pc_memo_open(pc_memo **out, const pc_model *model, const char *folder,
                        const pc_memo_options *options)
 {
+    PC__HOLD(pc_model, model);
     pc_memo_options o;
     pc__memo_head wanted;
     pc_memo *memo;
@@ -236,7 +255,7 @@ pc_status pc_memo_open(pc_memo **out, const pc_model *model, const char *folder,
     memo->options = o;
     memo->options.bucket_tokens = NULL;
     memo->dir.fd = -1;
-    pthread_mutex_init(&memo->writer, NULL);
+    init_writer(&memo->writer);
     pthread_mutex_init(&memo->counting, NULL);
     pthread_rwlock_init(&memo->guard, NULL);
     wanted = wanted_head(model, &o);

@@ -254,6 +254,7 @@ done:
 
 pc_status pc_memo_train(pc_memo *memo, const pc_memo_work *work)
 {
+    PC__HOLD(pc_memo, memo);
     pc_memo_work w;
     int some = 0;
     pc_status status = PC_OK;
@@ -262,7 +263,7 @@ pc_status pc_memo_train(pc_memo *memo, const pc_memo_work *work)
         return pc__fail(PC_ERR_INVALID, "pc_memo_train: memo is NULL");
     if (memo->options.flags & PC_MEMO_READ_ONLY)
         return pc__fail(PC_ERR_STATE, "pc_memo_train: %s was opened read-only", memo->dir.path);
-    pthread_mutex_lock(&memo->writer);
+    PC__TRY_RETURN(pc__memo_write_begin(memo));
     for (uint32_t b = 0; b < memo->head.bucket_count && status >= 0; b++) {
         if (memo->buckets[b].records < PC__MEMO_LEAST_RECORDS)
             continue;

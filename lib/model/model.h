@@ -36,10 +36,11 @@ struct pc_model {
 pc_status pc__model_new(pc_model **out, pc_context *context);
 pc_model *pc__model_ref(const pc_model *model);
 void pc__model_unref(pc_model *model);
+PC__HOLDABLE(pc_model, pc__model_ref, pc__model_unref)
 
-/* Calls of an application's operations never overlap: each stands between these two. They do
- * nothing for native models, whose operations may overlap. The first forgets earlier texts of
- * pc_error_set. */
+/* Calls of an application's operations never overlap: each stands between these two. Within a call
+ * its own thread may make others. They do nothing for native models, whose operations may overlap.
+ * The first forgets earlier texts of pc_error_set. */
 void pc__model_enter(const pc_model *model);
 void pc__model_leave(const pc_model *model);
 /* Returns `status` of operation `name`. Error text: the name, and what the application has set or

@@ -8,6 +8,17 @@
 #include "base/options.h"
 #include "model/forward/native.h"
 
+/* A function of the application's model may free objects of this model, which calls `drop` and
+ * `release` within it. */
+static void init_ops_lock(pthread_mutex_t *lock)
+{
+    pthread_mutexattr_t again;
+    pthread_mutexattr_init(&again);
+    pthread_mutexattr_settype(&again, PTHREAD_MUTEX_RECURSIVE);
+    pthread_mutex_init(lock, &again);
+    pthread_mutexattr_destroy(&again);
+}
+
 pc_status pc__model_new(pc_model **out, pc_context *context)
 {
     pc_model *model = pc__calloc(&context->mem, 1, sizeof *model);
@@ -17,7 +28,7 @@ pc_status pc__model_new(pc_model **out, pc_context *context)
     atomic_init(&model->references, 1);
     model->context = pc__context_ref(context);
     model->can_compute = 1;
-    pthread_mutex_init(&model->ops_lock, NULL);
+    init_ops_lock(&model->ops_lock);
     pthread_mutex_init(&model->imports_lock, NULL);
     *out = model;
     return PC_OK;
@@ -132,6 +143,7 @@ static pc_status tokenize_by_ops(const pc_model *model, const char *text, size_t
 pc_status pc_tokenize(const pc_model *model, const char *text, size_t size, uint64_t flags,
                       int32_t *tokens, size_t capacity, size_t *count)
 {
+    PC__HOLD(pc_model, model);
     if (!model || (!text && size) || (!tokens && capacity) || !count)
         return pc__fail(PC_ERR_INVALID, "pc_tokenize: model, text, tokens or count is NULL");
     PC__TRY_RETURN(pc__check_flags("pc_tokenize", flags, PC_TOKENIZE_SPECIAL | PC_TOKENIZE_BOS));
@@ -145,6 +157,7 @@ pc_status pc_tokenize(const pc_model *model, const char *text, size_t size, uint
 pc_status pc_detokenize(const pc_model *model, const int32_t *tokens, size_t count, uint64_t flags,
                         char *text, size_t capacity, size_t *size)
 {
+    PC__HOLD(pc_model, model);
     if (!model || (!tokens && count) || (!text && capacity) || !size)
         return pc__fail(PC_ERR_INVALID, "pc_detokenize: model, tokens, text or size is NULL");
     PC__TRY_RETURN(pc__check_flags("pc_detokenize", flags, PC_TOKENIZE_SPECIAL));
@@ -252,6 +265,7 @@ pc_status pc_model_from_ops(pc_model **out, pc_context *context, const pc_model_
                             void *user, void (*on_free)(void *user),
                             const pc_model_options *options)
 {
+    PC__HOLD(pc_context, context);
     pc_model_options o;
     pc_model *model = NULL;
     pc_status status;

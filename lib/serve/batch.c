@@ -5,6 +5,7 @@
 
 pc_status pc_batch_new(pc_batch **out, const pc_model *model, const pc_batch_options *options)
 {
+    PC__HOLD(pc_model, model);
     pc_batch_options o;
     pc_batch *batch;
     if (!out)
@@ -20,27 +21,49 @@ pc_status pc_batch_new(pc_batch **out, const pc_model *model, const pc_batch_opt
     batch = pc__calloc(&model->context->mem, 1, sizeof *batch);
     if (!batch)
         return PC_ERR_NOMEM;
+    batch->references = 1;
     batch->model = pc__model_ref(model);
     batch->max_sequences = o.max_sequences;
     *out = batch;
     return PC_OK;
 }
 
-void pc_batch_free(pc_batch *batch)
+void pc__batch_ref(pc_batch *batch)
+{
+    batch->references++;
+}
+
+static void part(pc_batch *batch)
+{
+    while (batch->members.count)
+        pc__sequence_leave(batch->members.items[batch->members.count - 1]);
+}
+
+void pc__batch_unref(pc_batch *batch)
 {
     pc_model *model;
-    if (!batch)
+    if (!batch || --batch->references)
         return;
     model = batch->model;
-    for (size_t i = 0; i < batch->members.count; i++)
-        batch->members.items[i]->members = NULL;
+    part(batch); /* from those that a call has added after the batch was freed */
     pc__free(&model->context->mem, batch->members.items);
     pc__free(&model->context->mem, batch);
     pc__model_unref(model);
 }
 
+/* Its sequences leave at once, also within a step. */
+void pc_batch_free(pc_batch *batch)
+{
+    if (!batch)
+        return;
+    part(batch);
+    pc__batch_unref(batch);
+}
+
 pc_status pc_batch_add(pc_batch *batch, pc_sequence *sequence)
 {
+    PC__HOLD(pc_batch, batch);
+    PC__HOLD(pc_sequence, sequence);
     if (!batch || !sequence)
         return pc__fail(PC_ERR_INVALID, "pc_batch_add: batch or sequence is NULL");
     if (sequence->model != batch->model)
@@ -76,7 +99,7 @@ static void start_new(pc_batch *batch, pc_sequence *const *list, size_t count, f
     for (size_t i = 0; i < count; i++) {
         pc_status status;
         if (list[i]->members != &batch->members || list[i]->finish || list[i]->placed.sequence)
-            continue;
+            continue; /* a callback may have removed it */
         status = pc__sequence_prefill(list[i], logits);
         if (status >= 0 && list[i]->pending)
             running[(*run)++] = list[i];
@@ -95,12 +118,32 @@ static int any_steps(const pc_batch *batch)
     return 0;
 }
 
+/* Steps `count` sequences; `running` [count] is work memory. */
+static void step_members(pc_batch *batch, pc_sequence *const *all, size_t count,
+                         pc_sequence **running, float *logits, pc__first_error *error)
+{
+    size_t run = 0;
+    for (size_t i = 0; i < count; i++) {
+        pc__sequence_ref(all[i]);
+        all[i]->stepping = 1;
+        if (!all[i]->finish && all[i]->placed.sequence)
+            running[run++] = all[i];
+    }
+    start_new(batch, all, count, logits, running, &run, error);
+    pc__sequences_step(running, run, logits, error);
+    for (size_t i = 0; i < count; i++) {
+        all[i]->stepping = 0;
+        pc__sequence_unref(all[i]);
+    }
+}
+
 pc_status pc_batch_step(pc_batch *batch)
 {
+    PC__HOLD(pc_batch, batch);
     const pc_allocator *mem;
-    pc_sequence **all, **running;
+    pc_sequence **all;
     float *logits;
-    size_t count, run = 0;
+    size_t count;
     pc__first_error t = {0};
     if (!batch)
         return pc__fail(PC_ERR_INVALID, "pc_batch_step: batch is NULL");
@@ -110,21 +153,13 @@ pc_status pc_batch_step(pc_batch *batch)
         return PC_END;
     mem = &batch->model->context->mem;
     count = batch->members.count;
-    /* callbacks may remove sequences meanwhile */
     all = pc__calloc(mem, 2 * count, sizeof(*all));
-    logits = pc__calloc(mem, count * (size_t)batch->model->info.vocab, sizeof *logits);
+    logits = pc__calloc(mem, count, (size_t)batch->model->info.vocab * sizeof *logits);
     if (all && logits) {
-        running = all + count;
+        /* the allocator, as any callback, may have removed some */
+        count = batch->members.count < count ? batch->members.count : count;
         memcpy(all, batch->members.items, count * sizeof(*all));
-        for (size_t i = 0; i < count; i++) {
-            all[i]->stepping = 1;
-            if (!all[i]->finish && all[i]->placed.sequence)
-                running[run++] = all[i];
-        }
-        start_new(batch, all, count, logits, running, &run, &t);
-        pc__sequences_step(running, run, logits, &t);
-        for (size_t i = 0; i < count; i++)
-            all[i]->stepping = 0;
+        step_members(batch, all, count, all + count, logits, &t);
     } else {
         pc__first_error_note(&t, PC_ERR_NOMEM);
     }

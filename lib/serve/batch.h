@@ -5,9 +5,14 @@
 #include "serve/sequence.h"
 
 struct pc_batch {
+    size_t references; /* the caller's, and one of each call that runs */
     pc_model *model;
     uint32_t max_sequences;
     pc__batch_members members;
 };
+
+void pc__batch_ref(pc_batch *batch);
+void pc__batch_unref(pc_batch *batch); /* NULL does nothing */
+PC__HOLDABLE(pc_batch, pc__batch_ref, pc__batch_unref)
 
 #endif

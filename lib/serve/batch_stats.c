@@ -29,6 +29,7 @@ static pc_status note_range(range_list *v, const void *memory, size_t lo, size_t
 
 static pc_status note_native(range_list *v, const pc_sequence *s)
 {
+    PC__HOLD(pc_sequence, s);
     size_t n = pc__model_sequence_spans(s->placed.sequence, NULL);
     pc__sequence_span *seen = pc__calloc(v->mem, n, sizeof *seen);
     pc_status status = seen ? PC_OK : PC_ERR_NOMEM;
@@ -42,6 +43,7 @@ static pc_status note_native(range_list *v, const pc_sequence *s)
 
 static pc_status note_application(range_list *v, const pc_sequence *s)
 {
+    PC__HOLD(pc_sequence, s);
     const pc__placed_prompt *p = &s->placed;
     PC__TRY_RETURN(note_range(v, s, 0, p->own.count - (s->again != 0) + s->count - s->pending));
     for (size_t i = 0; i < p->segment_count; i++)
@@ -75,6 +77,7 @@ static void sum_ranges(range_list *v, pc_batch_stats *out)
 
 pc_status pc_batch_get_stats(const pc_batch *batch, pc_batch_stats *stats)
 {
+    PC__HOLD(pc_batch, batch);
     pc_batch_stats sum = PC_BATCH_STATS_INIT;
     range_list v = {0};
     pc_status status = PC_OK;

@@ -250,7 +250,6 @@ static int is_overtaken(pc__gather *g)
 int32_t pc__gather_must_stop(void *user)
 {
     pc__gather *g = user;
-    const pc_generate_options *o = g->request->options;
     g->overtaken |= is_overtaken(g);
-    return g->overtaken || (o->cancelled && o->cancelled(o->cancel_user));
+    return g->overtaken || pc__request_must_stop(g->request);
 }

@@ -83,6 +83,8 @@ static pc_status check_arguments(const pc_prompt *prompt, pc_stats *stats)
 pc_status pc_generate(const pc_prompt *prompt, pc_cache *cache, const pc_generate_options *options,
                       pc_stats *stats)
 {
+    PC__HOLD(pc_prompt, prompt);
+    PC__HOLD(pc_cache, cache);
     generating g = {0};
     pc__generation generation = {0};
     uint32_t samples;

@@ -334,6 +334,7 @@ static void end_eval(evaluation *e, pc_status status)
 
 pc_status pc_eval(const pc_model *model, const pc_eval_args *args)
 {
+    PC__HOLD(pc_model, model);
     pc_eval_args a;
     evaluation e = {.model = model, .args = &a};
     pc_status status;
@@ -343,6 +344,8 @@ pc_status pc_eval(const pc_model *model, const pc_eval_args *args)
                                     "pc_eval_args"));
     for (size_t l = 0; a.segments && l < a.lane_count; l++)
         a.segments[l] = NULL;
+    for (size_t l = 0; a.lanes && l < a.lane_count; l++)
+        pc__spans_hold(a.lanes[l].spans, a.lanes[l].span_count);
     PC__TRY(pc__model_can_compute(model), done);
     PC__TRY(check_args(model, &a), done);
     PC__TRY(reserve_eval(&e), done);
@@ -351,11 +354,14 @@ pc_status pc_eval(const pc_model *model, const pc_eval_args *args)
     status = make_segments(&e);
 done:
     end_eval(&e, status);
+    for (size_t l = 0; a.lanes && l < a.lane_count; l++)
+        pc__spans_let_go(a.lanes[l].spans, a.lanes[l].span_count);
     return status;
 }
 
 pc_status pc_segment_copy(pc_segment **out, const pc_segment *segment)
 {
+    PC__HOLD(pc_segment, segment);
     const pc_model *model;
     pc__kv *copy;
     pc_status status;
@@ -385,6 +391,7 @@ pc_status pc_segment_copy(pc_segment **out, const pc_segment *segment)
 pc_status pc_segment_read(const pc_segment *segment, int32_t layer, int64_t start, float *k,
                           float *v)
 {
+    PC__HOLD(pc_segment, segment);
     const pc_model *model;
     if (!segment || start < 0)
         return pc__fail(PC_ERR_INVALID, "pc_segment_read: segment is NULL, or start is negative");

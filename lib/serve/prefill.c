@@ -390,12 +390,16 @@ pc_status pc__prefill_hit(const pc_model *model, const pc_input *input,
 pc_status pc_prefill(const pc_model *model, const pc_input *inputs, size_t count,
                      const pc_prefill_options *options, pc_prefill_stats *stats)
 {
+    PC__HOLD(pc_model, model);
     prefill_work w = {
         .model = model, .inputs = inputs, .count = count, .stats = PC_PREFILL_STATS_INIT};
     pc_status status;
     PC__TRY_RETURN(begin_prefill(&w, options));
+    if (w.options.memo)
+        pc__memo_ref(w.options.memo);
     status = run_prefill(&w);
     end_prefill(&w);
+    pc_memo_free(w.options.memo);
     if (status >= 0 && stats)
         status = pc__result_write(stats, PC__V1_SIZE(pc_prefill_stats, seconds_verify), &w.stats,
                                   sizeof w.stats, "pc_prefill_stats");

@@ -199,6 +199,7 @@ static pc_status check_tuning(const tuning *t)
 pc_status pc_memo_tune(pc_memo *memo, const pc_input *inputs, size_t count,
                        const pc_memo_work *work)
 {
+    PC__HOLD(pc_memo, memo);
     tuning t = {.memo = memo, .inputs = inputs, .count = count};
     const pc_allocator *mem;
     pc_status status;

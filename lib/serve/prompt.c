@@ -136,7 +136,7 @@ static pc_status choose_schema(const pc__pml_env *env, pc_schema *const *schemas
 }
 
 /* Of the file, or of the text if `path` is NULL. */
-static pc_status make_prompt(pc_prompt **out, pc_schema *const *schemas, size_t count,
+static pc_status read_prompt(pc_prompt **out, pc_schema *const *schemas, size_t count,
                              const char *path, const char *text, size_t size,
                              const pc_prompt_options *options)
 {
@@ -148,7 +148,6 @@ static pc_status make_prompt(pc_prompt **out, pc_schema *const *schemas, size_t 
     pc__resolved *resolved;
     pc__pml_env env;
     pc_status status;
-    PC__TRY_RETURN(check_schemas(schemas, count));
     PC__TRY_RETURN(pc__options_read(&o, sizeof o, PC__V1_SIZE(pc_prompt_options, flags), options,
                                     "pc_prompt_options"));
     PC__TRY_RETURN(pc__check_flags("pc_prompt_options", o.flags, PC__PML_FLAGS));
@@ -166,6 +165,21 @@ static pc_status make_prompt(pc_prompt **out, pc_schema *const *schemas, size_t 
 done:
     pc__free(mem, folder);
     pc__free(mem, loaded);
+    return status;
+}
+
+/* The same, with the schemas held meanwhile. */
+static pc_status make_prompt(pc_prompt **out, pc_schema *const *schemas, size_t count,
+                             const char *path, const char *text, size_t size,
+                             const pc_prompt_options *options)
+{
+    pc_status status;
+    PC__TRY_RETURN(check_schemas(schemas, count));
+    for (size_t i = 0; i < count; i++)
+        pc__schema_ref(schemas[i]);
+    status = read_prompt(out, schemas, count, path, text, size, options);
+    for (size_t i = 0; i < count; i++)
+        pc_schema_free(schemas[i]);
     return status;
 }
 
@@ -255,6 +269,7 @@ static pc_status from_tokens(pc_prompt **out, const pc_model *model, int32_t *to
 pc_status pc_prompt_from_tokens(pc_prompt **out, const pc_model *model, const int32_t *tokens,
                                 size_t count)
 {
+    PC__HOLD(pc_model, model);
     int32_t *copy;
     if (!out)
         return pc__fail(PC_ERR_INVALID, "pc_prompt_from_tokens: out is NULL");
@@ -270,6 +285,7 @@ pc_status pc_prompt_from_tokens(pc_prompt **out, const pc_model *model, const in
 
 pc_status pc_prompt_from_text(pc_prompt **out, const pc_model *model, const char *text, size_t size)
 {
+    PC__HOLD(pc_model, model);
     int32_t *tokens;
     size_t count;
     if (!out)

@@ -25,6 +25,7 @@ struct pc_prompt {
 
 pc_prompt *pc__prompt_new(const pc_model *model); /* empty; NULL: no memory */
 pc_prompt *pc__prompt_ref(const pc_prompt *prompt);
+PC__HOLDABLE(pc_prompt, pc__prompt_ref, pc_prompt_free)
 
 /* Owns `resolved` from now on, on failure too. */
 pc_status pc__prompt_from_resolved(pc_prompt **out, const pc_schema *schema,

@@ -95,26 +95,13 @@ static pc_status judge_exactness(pc_prompt *prompt)
     return status;
 }
 
-pc_status pc_prompt_from_spans(pc_prompt **out, const pc_model *model, const pc_span *spans,
-                               size_t span_count, int64_t start, const int32_t *tokens,
-                               size_t token_count)
+static pc_status make_prompt(pc_prompt **out, const pc_model *model, const pc_span *spans,
+                             size_t span_count, int64_t start, const int32_t *tokens,
+                             size_t token_count)
 {
-    const pc_allocator *mem;
-    pc_prompt *prompt;
+    const pc_allocator *mem = &model->context->mem;
+    pc_prompt *prompt = pc__prompt_new(model);
     pc_status status;
-    if (!out)
-        return pc__fail(PC_ERR_INVALID, "pc_prompt_from_spans: out is NULL");
-    *out = NULL;
-    if (!model || (!spans && span_count) || (!tokens && token_count))
-        return pc__fail(PC_ERR_INVALID, "pc_prompt_from_spans: model, spans or tokens is NULL");
-    if (!span_count && !token_count)
-        return pc__fail(PC_ERR_INVALID, "pc_prompt_from_spans: no spans and no new tokens");
-    PC__TRY_RETURN(pc__model_has_order(model));
-    PC__TRY_RETURN(check_new_tokens(model, start, tokens, token_count));
-    for (size_t s = 0; s < span_count; s++)
-        PC__TRY_RETURN(check_prompt_span(model, &spans[s], s, start));
-    mem = &model->context->mem;
-    prompt = pc__prompt_new(model);
     if (!prompt)
         return PC_ERR_NOMEM;
     prompt->given = pc__calloc(mem, span_count, sizeof *prompt->given);
@@ -133,5 +120,28 @@ pc_status pc_prompt_from_spans(pc_prompt **out, const pc_model *model, const pc_
         pc_prompt_free(prompt);
     else
         *out = prompt;
+    return status;
+}
+
+pc_status pc_prompt_from_spans(pc_prompt **out, const pc_model *model, const pc_span *spans,
+                               size_t span_count, int64_t start, const int32_t *tokens,
+                               size_t token_count)
+{
+    PC__HOLD(pc_model, model);
+    pc_status status;
+    if (!out)
+        return pc__fail(PC_ERR_INVALID, "pc_prompt_from_spans: out is NULL");
+    *out = NULL;
+    if (!model || (!spans && span_count) || (!tokens && token_count))
+        return pc__fail(PC_ERR_INVALID, "pc_prompt_from_spans: model, spans or tokens is NULL");
+    if (!span_count && !token_count)
+        return pc__fail(PC_ERR_INVALID, "pc_prompt_from_spans: no spans and no new tokens");
+    PC__TRY_RETURN(pc__model_has_order(model));
+    PC__TRY_RETURN(check_new_tokens(model, start, tokens, token_count));
+    for (size_t s = 0; s < span_count; s++)
+        PC__TRY_RETURN(check_prompt_span(model, &spans[s], s, start));
+    pc__spans_hold(spans, span_count);
+    status = make_prompt(out, model, spans, span_count, start, tokens, token_count);
+    pc__spans_let_go(spans, span_count);
     return status;
 }

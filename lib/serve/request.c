@@ -5,10 +5,16 @@
 #include "model/model_states.h"
 #include "serve/request_internal.h"
 
+int32_t pc__request_must_stop(void *request)
+{
+    const pc_generate_options *o = ((pc__request *)request)->options;
+    return o->cancelled && o->cancelled(o->cancel_user);
+}
+
 pc_status pc__request_poll(const pc__request *r)
 {
     pc__callback_begin();
-    if (r->options->cancelled && r->options->cancelled(r->options->cancel_user))
+    if (pc__request_must_stop((void *)(uintptr_t)r))
         return pc__callback_cancelled("the caller cancelled the request");
     return PC_OK;
 }

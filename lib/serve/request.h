@@ -49,6 +49,9 @@ void pc__request_end(pc__request *request); /* zeroed: does nothing */
 pc_status pc__request_run(pc__request *request, pc__placed_prompt *out, float *logits);
 /* PC_ERR_CANCELLED if the caller wants no more. */
 pc_status pc__request_poll(const pc__request *request);
+/* The same question, for functions that ask by `cancelled` and cancel_user. It reads the options
+ * each time: once the sequence is freed, the caller's function is not called any more. */
+int32_t pc__request_must_stop(void *request);
 
 /* Nothing comes from the cache or goes there: PC_BASELINE_PLAN, repair FULL. */
 int pc__request_is_fresh(const pc__request *request);

@@ -117,15 +117,15 @@ static pc_status attach_all(pc__request *r, void *sequence)
 
 static pc_status compute_rows(assembly *f, void *sequence, size_t first, size_t end)
 {
-    const pc__request *r = f->request;
+    pc__request *r = f->request;
     const pc_step_args args = {.struct_size = sizeof args,
                                .rows = f->step_rows + first,
                                .count = end - first,
                                .logits = f->logits,
                                .visibility = r->options->visibility,
                                .rope_regime_length = r->regime.length,
-                               .cancelled = r->options->cancelled,
-                               .cancel_user = r->options->cancel_user};
+                               .cancelled = r->options->cancelled ? pc__request_must_stop : NULL,
+                               .cancel_user = r};
     PC__TRY_RETURN(pc__request_poll(r));
     for (size_t i = first; i < end; i++)
         f->step_rows[i] = (pc_step_row){sequence, f->rows[i].position, f->rows[i].token,

@@ -57,8 +57,8 @@ pc_status pc__request_ask_memo(pc__request *r, float *logits, pc__memo_answer *o
     options.threshold = r->options->memo_threshold;
     options.logits = logits;
     options.results = &result;
-    options.cancelled = r->options->cancelled;
-    options.cancel_user = r->options->cancel_user;
+    options.cancelled = r->options->cancelled ? pc__request_must_stop : NULL;
+    options.cancel_user = r;
     pc__cache_request_running(r->cache, 1);
     status = pc__prefill_hit(r->model, &input, &options, &out->states, &times);
     pc__cache_request_running(r->cache, -1);

@@ -187,6 +187,7 @@ done:
 pc_status pc_schema_parse(pc_schema **out, const pc_model *model, const char *text, size_t size,
                           const pc_schema_options *options)
 {
+    PC__HOLD(pc_model, model);
     if (!out)
         return pc__fail(PC_ERR_INVALID, "pc_schema_parse: out is NULL");
     *out = NULL;
@@ -198,6 +199,7 @@ pc_status pc_schema_parse(pc_schema **out, const pc_model *model, const char *te
 pc_status pc_schema_load(pc_schema **out, const pc_model *model, const char *path,
                          const pc_schema_options *options)
 {
+    PC__HOLD(pc_model, model);
     if (!out)
         return pc__fail(PC_ERR_INVALID, "pc_schema_load: out is NULL");
     *out = NULL;

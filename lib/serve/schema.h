@@ -19,6 +19,7 @@ struct pc_schema {
 };
 
 pc_schema *pc__schema_ref(const pc_schema *schema);
+PC__HOLDABLE(pc_schema, pc__schema_ref, pc_schema_free)
 
 /* Owns the tree from now on, on failure too. */
 pc_status pc__schema_from_tree(pc_schema **out, const pc_model *model, pc__schema_tree *tree);

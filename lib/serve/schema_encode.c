@@ -133,6 +133,8 @@ static pc_status check_encode(const pc_schema *schema, const pc_encode_options *
 pc_status pc_schema_encode(const pc_schema *schema, pc_cache *cache,
                            const pc_encode_options *options)
 {
+    PC__HOLD(pc_schema, schema);
+    PC__HOLD(pc_cache, cache);
     schema_encoding e = {0};
     pc__request_regime regime;
     pc_status status;

@@ -60,6 +60,8 @@ void pc__prefetch_around(const pc__unit_work *work, const pc_prompt *prompt)
 pc_status pc_schema_prefetch(const pc_schema *schema, pc_cache *cache,
                              const pc_encode_options *options, uint64_t *started)
 {
+    PC__HOLD(pc_schema, schema);
+    PC__HOLD(pc_cache, cache);
     pc_encode_options o;
     pc__unit_work work = {0};
     pc__request_regime regime;

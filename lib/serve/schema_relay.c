@@ -61,6 +61,7 @@ static pc_status check_relay(const pc_model *model, const pc_relay *r)
 
 pc_status pc_schema_from_relay(pc_schema **out, const pc_model *model, const pc_relay *relay)
 {
+    PC__HOLD(pc_model, model);
     pc_relay r;
     pc__relay_source source = {0};
     pc__schema_tree *tree;
@@ -115,6 +116,7 @@ static pc_status fill_slot(pc_prompt **out, const pc_schema *schema, const char 
 
 pc_status pc_prompt_fill(pc_prompt **out, const pc_schema *schema, const char *given, size_t size)
 {
+    PC__HOLD(pc_schema, schema);
     if (!out)
         return pc__fail(PC_ERR_INVALID, "pc_prompt_fill: out is NULL");
     *out = NULL;
@@ -126,6 +128,7 @@ pc_status pc_prompt_fill(pc_prompt **out, const pc_schema *schema, const char *g
 pc_status pc_prompt_fill_tokens(pc_prompt **out, const pc_schema *schema, const int32_t *given,
                                 size_t given_count)
 {
+    PC__HOLD(pc_schema, schema);
     if (!out)
         return pc__fail(PC_ERR_INVALID, "pc_prompt_fill_tokens: out is NULL");
     *out = NULL;

@@ -22,6 +22,7 @@ typedef struct system_entry {
 } system_entry;
 
 struct pc_systems {
+    atomic_size_t references; /* the caller's, and one of each call that runs */
     pc_model *model;
     pc_cache *cache;
     char *format; /* NULL: none was given */
@@ -45,12 +46,10 @@ static void drop_entry(const pc_systems *s, system_entry *e)
     memset(e, 0, sizeof *e);
 }
 
-pc_status pc_systems_clear(pc_systems *s)
+static void clear_entries(pc_systems *s)
 {
     system_entry *items;
     size_t count;
-    if (!s)
-        return pc__fail(PC_ERR_INVALID, "pc_systems_clear: systems is NULL");
     pthread_mutex_lock(&s->lock);
     items = s->items;
     count = s->count;
@@ -60,21 +59,36 @@ pc_status pc_systems_clear(pc_systems *s)
     for (size_t i = 0; i < count; i++)
         drop_entry(s, &items[i]);
     pc__free(&s->model->context->mem, items);
-    return PC_OK;
 }
 
 void pc_systems_free(pc_systems *s)
 {
     pc_model *model;
-    if (!s)
+    if (!s || atomic_fetch_sub_explicit(&s->references, 1, memory_order_acq_rel) != 1)
         return;
     model = s->model;
-    pc_systems_clear(s);
+    clear_entries(s);
     pc__free(&model->context->mem, s->format);
     pc__cache_unref(s->cache);
     pthread_mutex_destroy(&s->lock);
     pc__free(&model->context->mem, s);
     pc__model_unref(model);
+}
+
+static void ref_systems(pc_systems *s)
+{
+    atomic_fetch_add_explicit(&s->references, 1, memory_order_relaxed);
+}
+
+PC__HOLDABLE(pc_systems, ref_systems, pc_systems_free)
+
+pc_status pc_systems_clear(pc_systems *s)
+{
+    PC__HOLD(pc_systems, s);
+    if (!s)
+        return pc__fail(PC_ERR_INVALID, "pc_systems_clear: systems is NULL");
+    clear_entries(s);
+    return PC_OK;
 }
 
 static pc_status check_systems_options(const pc_systems_options *o)
@@ -133,6 +147,8 @@ static pc_status read_format(pc_systems *s, const pc_systems_options *o)
 pc_status pc_systems_new(pc_systems **out, const pc_model *model, pc_cache *cache,
                          const pc_systems_options *options)
 {
+    PC__HOLD(pc_model, model);
+    PC__HOLD(pc_cache, cache);
     pc_systems_options o;
     pc_systems *s;
     pc_status status;
@@ -148,6 +164,7 @@ pc_status pc_systems_new(pc_systems **out, const pc_model *model, pc_cache *cach
     s = pc__calloc(&model->context->mem, 1, sizeof *s);
     if (!s)
         return PC_ERR_NOMEM;
+    atomic_init(&s->references, 1);
     s->model = pc__model_ref(model);
     s->cache = pc__cache_ref(cache);
     s->encoding = o.encoding;
@@ -237,6 +254,7 @@ static pc_status fill_entry(pc_systems *s, const char *name, pc_schema *schema)
 
 pc_status pc_systems_fill(pc_systems *systems, const char *name, const char *text, size_t size)
 {
+    PC__HOLD(pc_systems, systems);
     pc_schema *schema;
     PC__TRY_RETURN(check_name("pc_systems_fill", systems, name));
     PC__TRY_RETURN(make_schema(systems, name, text, size, NULL, 0, &schema));
@@ -246,6 +264,7 @@ pc_status pc_systems_fill(pc_systems *systems, const char *name, const char *tex
 pc_status pc_systems_fill_tokens(pc_systems *systems, const char *name, const int32_t *tokens,
                                  size_t count)
 {
+    PC__HOLD(pc_systems, systems);
     pc_schema *schema;
     PC__TRY_RETURN(check_name("pc_systems_fill_tokens", systems, name));
     if (!tokens)
@@ -256,6 +275,8 @@ pc_status pc_systems_fill_tokens(pc_systems *systems, const char *name, const in
 
 pc_status pc_systems_fill_schema(pc_systems *systems, const char *name, const pc_schema *schema)
 {
+    PC__HOLD(pc_systems, systems);
+    PC__HOLD(pc_schema, schema);
     PC__TRY_RETURN(check_name("pc_systems_fill_schema", systems, name));
     if (!schema)
         return pc__fail(PC_ERR_INVALID, "pc_systems_fill_schema: schema is NULL");
@@ -266,6 +287,7 @@ pc_status pc_systems_fill_schema(pc_systems *systems, const char *name, const pc
 
 pc_status pc_systems_drop(pc_systems *s, const char *name)
 {
+    PC__HOLD(pc_systems, s);
     system_entry old = {0}, *at;
     PC__TRY_RETURN(check_name("pc_systems_drop", s, name));
     pthread_mutex_lock(&s->lock);

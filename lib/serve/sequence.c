@@ -39,6 +39,7 @@ pc_status pc__sequence_make(pc_sequence **out, const pc_prompt *prompt, pc_cache
     *out = NULL;
     if (!s)
         return status;
+    s->references = 1;
     s->mem = mem;
     s->prompt = pc__prompt_ref(prompt);
     s->model = prompt->model;
@@ -89,13 +90,17 @@ static size_t number_of(const pc_sequence *s)
     return s->sample;
 }
 
-void pc_sequence_free(pc_sequence *s)
+void pc__sequence_ref(pc_sequence *s)
+{
+    s->references++;
+}
+
+void pc__sequence_unref(pc_sequence *s)
 {
     pc_prompt *prompt;
     pc_cache *cache;
-    if (!s)
+    if (!s || --s->references)
         return;
-    pc__sequence_leave(s);
     prompt = s->prompt;
     cache = s->cache;
     pc__placed_prompt_end(&s->placed, s->model);
@@ -110,9 +115,29 @@ void pc_sequence_free(pc_sequence *s)
     pc_prompt_free(prompt); /* last: it holds the model */
 }
 
+static int32_t stop_work(void *user)
+{
+    (void)user;
+    return 1;
+}
+
+/* Within a step the rest of its work is given up. */
+void pc_sequence_free(pc_sequence *s)
+{
+    if (!s)
+        return;
+    pc__sequence_leave(s);
+    s->freed = 1;
+    s->generation.options.on_text = NULL;
+    s->generation.options.cancelled = stop_work;
+    pc__sequence_unref(s);
+}
+
 pc_status pc_sequence_new(pc_sequence **out, const pc_prompt *prompt, pc_cache *cache,
                           const pc_generate_options *options)
 {
+    PC__HOLD(pc_prompt, prompt);
+    PC__HOLD(pc_cache, cache);
     pc__generation generation;
     pc_status status;
     if (!out)
@@ -313,6 +338,7 @@ pc_status pc__sequence_copy(pc_sequence **out, pc_sequence *from, const pc_sampl
     to->logits = NULL;
     to->capacity = 0;
     to->members = NULL;
+    to->references = 1;
     to->stepping = to->asked_cancel = 0;
     PC__TRY(pc__generation_copy(&to->generation, to->model, &from->generation), fail);
     PC__TRY(pc__grow(to->mem, (void **)&to->tokens, &to->capacity, from->count, sizeof *to->tokens),
@@ -334,6 +360,7 @@ fail:
 pc_status pc_sequence_fork(pc_sequence **out, const pc_sequence *sequence,
                            const pc_sampling *sampling)
 {
+    PC__HOLD(pc_sequence, sequence);
     if (!out)
         return pc__fail(PC_ERR_INVALID, "pc_sequence_fork: out is NULL");
     *out = NULL;

@@ -22,6 +22,8 @@ typedef struct pc__batch_members {
 } pc__batch_members;
 
 struct pc_sequence {
+    size_t references; /* the caller's, and one of each call that runs */
+    int freed;         /* the caller has freed it: no callback of it is called any more */
     const pc_allocator *mem;
     pc_prompt *prompt;
     pc_model *model; /* the prompt's */
@@ -50,8 +52,12 @@ struct pc_sequence {
     double first_token;
     int asked_cancel;           /* its callback has cancelled */
     pc__batch_members *members; /* of its batch; NULL: it is in none */
-    int stepping;               /* a step of its batch is under way */
+    int stepping;               /* a step of its batch, or a push, is under way */
 };
+
+void pc__sequence_ref(pc_sequence *sequence);
+void pc__sequence_unref(pc_sequence *sequence); /* NULL does nothing */
+PC__HOLDABLE(pc_sequence, pc__sequence_ref, pc__sequence_unref)
 
 /* Places the prompt; logits [vocab] are those behind it. Samples nothing. */
 pc_status pc__sequence_prefill(pc_sequence *sequence, float *logits);

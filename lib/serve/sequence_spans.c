@@ -94,6 +94,7 @@ static pc_status check_sequence(const pc_sequence *s, const pc_span *spans, size
 
 pc_status pc_sequence_spans(pc_sequence *sequence, pc_span *spans, size_t capacity, size_t *count)
 {
+    PC__HOLD(pc_sequence, sequence);
     pc__sequence_span *seen;
     size_t n, full = 0;
     pc_status status = PC_OK;

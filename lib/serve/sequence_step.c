@@ -38,7 +38,7 @@ static int32_t any_cancelled(void *user)
     for (size_t i = 0; i < g->count; i++) {
         const pc_generate_options *o = &g->list[i]->generation.options;
         pc__callback_begin();
-        if (!o->cancelled || !o->cancelled(o->cancel_user))
+        if (g->list[i]->freed || !o->cancelled || !o->cancelled(o->cancel_user))
             continue;
         any = g->list[i]->asked_cancel = 1;
         pc__first_error_note(&g->why, pc__callback_cancelled("the caller cancelled the request"));
@@ -86,13 +86,15 @@ static void sample_all(step_members *g, float *logits, pc__first_error *error)
 {
     for (size_t i = 0; i < g->count; i++) {
         pc_sequence *s = g->list[i];
+        if (s->freed) /* by a callback of another one */
+            continue;
         pc__sequence_rows_done(s);
         pc__first_error_note(error,
                              pc__sequence_sample(s, logits + i * (size_t)s->model->info.vocab));
     }
 }
 
-/* Ends cancelled sequences and removes them. */
+/* Ends cancelled sequences and removes them, and those that were freed. */
 static void drop_cancelled(step_members *g, pc__first_error *error)
 {
     size_t left = 0;
@@ -101,7 +103,7 @@ static void drop_cancelled(step_members *g, pc__first_error *error)
             pc__first_error_note(
                 error,
                 pc__sequence_fail(g->list[i], pc__first_error_status(&g->why, PC_ERR_CANCELLED)));
-        else
+        else if (!g->list[i]->freed)
             g->list[left++] = g->list[i];
     }
     g->count = left;
@@ -152,7 +154,7 @@ void pc__sequences_step(pc_sequence *const *sequences, size_t count, float *logi
     mem = sequences[0]->mem;
     list = pc__calloc(mem, count, sizeof(*list));
     for (size_t i = 0; list && i < count; i++)
-        if (!sequences[i]->finish && sequences[i]->placed.sequence)
+        if (!sequences[i]->finish && sequences[i]->placed.sequence && !sequences[i]->freed)
             row_count += pc__sequence_row_count(list[left++] = sequences[i]);
     rows = pc__calloc(mem, row_count, sizeof *rows);
     if (!list || !rows) {

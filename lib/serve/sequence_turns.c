@@ -68,7 +68,11 @@ static pc_status push_tokens(pc_sequence *s, const char *call, const int32_t *to
     PC__TRY_RETURN(check_pushed(s, call, tokens, count));
     PC__TRY_RETURN(
         pc__grow(s->mem, (void **)&s->tokens, &s->capacity, s->count + count, sizeof *s->tokens));
-    PC__TRY_RETURN(pc__sequence_end_turn(s));
+    s->stepping = 1; /* on_text may not change it meanwhile */
+    pc_status status = pc__sequence_end_turn(s);
+    s->stepping = 0;
+    if (status < 0)
+        return status;
     for (size_t i = 0; i < count; i++) {
         s->tokens[s->count++] = tokens[i];
         pc__sampler_note(&s->sampler, tokens[i]);
@@ -85,6 +89,7 @@ static pc_status push_tokens(pc_sequence *s, const char *call, const int32_t *to
 
 pc_status pc_sequence_push(pc_sequence *sequence, const int32_t *tokens, size_t count)
 {
+    PC__HOLD(pc_sequence, sequence);
     if (!sequence || (!tokens && count))
         return pc__fail(PC_ERR_INVALID, "pc_sequence_push: sequence or tokens is NULL");
     return push_tokens(sequence, "pc_sequence_push", tokens, count);
@@ -92,6 +97,7 @@ pc_status pc_sequence_push(pc_sequence *sequence, const int32_t *tokens, size_t 
 
 pc_status pc_sequence_push_turn(pc_sequence *sequence, const char *text, size_t size)
 {
+    PC__HOLD(pc_sequence, sequence);
     static const char call[] = "pc_sequence_push_turn";
     const pc__chat_pieces *chat;
     pc__pml_env env;
@@ -156,6 +162,7 @@ static pc_status truncate_states(pc_sequence *s, int64_t left)
 
 pc_status pc_sequence_truncate(pc_sequence *s, size_t count)
 {
+    PC__HOLD(pc_sequence, s);
     pc__text_stream text;
     size_t computed, turn;
     pc_status status;

@@ -121,6 +121,7 @@ static pc_status check_pin(const pc_cache *cache, const uint8_t key[32], uint64_
 
 pc_status pc_cache_pin(pc_cache *cache, const uint8_t key[32], uint64_t owner, double seconds)
 {
+    PC__HOLD(pc_cache, cache);
     pc__id id;
     PC__TRY_RETURN(check_pin(cache, key, owner, &id, "pc_cache_pin"));
     if (!(seconds >= 0))
@@ -130,6 +131,7 @@ pc_status pc_cache_pin(pc_cache *cache, const uint8_t key[32], uint64_t owner, d
 
 pc_status pc_cache_unpin(pc_cache *cache, const uint8_t key[32], uint64_t owner)
 {
+    PC__HOLD(pc_cache, cache);
     pc__id id;
     PC__TRY_RETURN(check_pin(cache, key, owner, &id, "pc_cache_unpin"));
     return pc__ram_tier_unpin(cache->ram, &id, owner);
@@ -137,6 +139,7 @@ pc_status pc_cache_unpin(pc_cache *cache, const uint8_t key[32], uint64_t owner)
 
 pc_status pc_cache_unpin_owner(pc_cache *cache, uint64_t owner)
 {
+    PC__HOLD(pc_cache, cache);
     static const uint8_t any[32];
     pc__id id;
     PC__TRY_RETURN(check_pin(cache, any, owner, &id, "pc_cache_unpin_owner"));
@@ -147,6 +150,7 @@ pc_status pc_cache_unpin_owner(pc_cache *cache, uint64_t owner)
 pc_status pc_cache_set_quota(pc_cache *cache, const void *salt, size_t salt_size,
                              uint64_t ram_bytes)
 {
+    PC__HOLD(pc_cache, cache);
     pc__id id;
     if (!cache)
         return pc__fail(PC_ERR_INVALID, "pc_cache_set_quota: cache is NULL");
@@ -225,6 +229,7 @@ pc_status pc_cache_get_tier_stats(pc_cache *cache, uint32_t tier, pc_tier_stats 
 
 pc_status pc_cache_clear(pc_cache *cache)
 {
+    PC__HOLD(pc_cache, cache);
     if (!cache)
         return pc__fail(PC_ERR_INVALID, "pc_cache_clear: cache is NULL");
     pc__ram_tier_clear(cache->ram);
@@ -244,6 +249,7 @@ uint64_t pc__cache_free_for_owner(pc_cache *cache, const void *owner, uint64_t b
 
 pc_status pc_cache_trim(pc_cache *cache, uint64_t bytes, uint64_t *freed)
 {
+    PC__HOLD(pc_cache, cache);
     pc_tier_stats ram = PC_TIER_STATS_INIT;
     uint64_t gone;
     if (freed)
@@ -259,8 +265,12 @@ pc_status pc_cache_trim(pc_cache *cache, uint64_t bytes, uint64_t *freed)
 
 pc_status pc_cache_flush(pc_cache *cache)
 {
+    PC__HOLD(pc_cache, cache);
     if (!cache)
         return pc__fail(PC_ERR_INVALID, "pc_cache_flush: cache is NULL");
+    if (pc__io_is_own_thread(cache->io))
+        return pc__fail(PC_ERR_STATE,
+                        "pc_cache_flush: a callback on a thread of the cache cannot wait for it");
     if (cache->io)
         pc__io_flush(cache->io);
     return PC_OK;

@@ -96,5 +96,6 @@ pc_status pc__cache_unpin(pc_cache *cache, const pc__id *key);
 const void *pc__cache_salt(const pc_cache *cache, size_t *size);
 pc_cache *pc__cache_ref(pc_cache *cache);
 void pc__cache_unref(pc_cache *cache);
+PC__HOLDABLE(pc_cache, pc__cache_ref, pc__cache_unref)
 
 #endif

@@ -158,6 +158,7 @@ static void print_cache(metrics_page *p, pc__cache_counts *c)
 
 pc_status pc_cache_prometheus(pc_cache *cache, char *text, size_t capacity, size_t *size)
 {
+    PC__HOLD(pc_cache, cache);
     pc_tier_stats stats[PC_TIER_COUNT] = {{0}};
     uint32_t there[PC_TIER_COUNT] = {0};
     metrics_page p = {.text = text, .capacity = capacity};

@@ -221,13 +221,10 @@ pc_cache *pc__cache_ref(pc_cache *cache)
 
 /* The threads end first, because their jobs need the tiers. Then RAM, whose segments may lie in
  * mapped files of the folder. */
-void pc__cache_unref(pc_cache *cache)
+static void end_cache(void *user)
 {
-    pc_context *context;
-    if (!cache || atomic_fetch_sub_explicit(&cache->references, 1, memory_order_acq_rel) != 1)
-        return;
-    context = cache->context;
-    pc__io_free(cache->io);
+    pc_cache *cache = user;
+    pc_context *context = cache->context;
     cache->io = NULL;
     pc__ram_tier_free(cache->ram);
     for (uint32_t t = 0; t < PC_TIER_COUNT; t++)
@@ -244,6 +241,19 @@ void pc__cache_unref(pc_cache *cache)
     pc__free(&context->mem, cache->salt);
     pc__free(&context->mem, cache);
     pc__context_unref(context);
+}
+
+/* A thread of the cache itself cannot wait for its own end: it frees the cache when it ends. */
+void pc__cache_unref(pc_cache *cache)
+{
+    if (!cache || atomic_fetch_sub_explicit(&cache->references, 1, memory_order_acq_rel) != 1)
+        return;
+    if (pc__io_is_own_thread(cache->io)) {
+        pc__io_free_within(cache->io, end_cache);
+    } else {
+        pc__io_free(cache->io);
+        end_cache(cache);
+    }
 }
 
 /* A folder over its budget shrinks in the background. */
@@ -297,6 +307,7 @@ done:
 
 pc_status pc_cache_new(pc_cache **out, pc_context *context, const pc_cache_options *options)
 {
+    PC__HOLD(pc_context, context);
     if (!out)
         return pc__fail(PC_ERR_INVALID, "pc_cache_new: out is NULL");
     *out = NULL;

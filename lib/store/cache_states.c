@@ -84,6 +84,8 @@ static pc_status read_put_options(pc_put_options *o, const pc_put_options *optio
 pc_status pc_cache_put(pc_cache *cache, const uint8_t key[32], pc_segment *segment,
                        const pc_put_options *options)
 {
+    PC__HOLD(pc_cache, cache);
+    PC__HOLD(pc_segment, segment);
     pc_put_options o;
     pc__entry_desc desc;
     pc__image image = {0}; /* pc__cache_put adds what the entry says */
@@ -200,6 +202,7 @@ static pc_status check_get_arguments(pc_cache *cache, const uint8_t *key, const 
 pc_status pc_cache_get(pc_segment **out, pc_cache *cache, const uint8_t key[32],
                        const pc_raw *expect, double cost_seconds, pc_get_info *info)
 {
+    PC__HOLD(pc_cache, cache);
     pc_raw r;
     pc__image want;
     state_lookup s = {.cache = cache, .want = &want, .cost = cost_seconds};

@@ -44,8 +44,13 @@ struct pc__io {
     /* When the next sweep is due: in a pause of the requests; in any case. */
     double sweep_from, sweep_by;
     uint32_t threads;
+    /* pc__io_free_within: the thread that called it, and what it does at its end */
+    const worker *last;
+    void (*then)(void *user);
     worker workers[];
 };
+
+static _Thread_local const worker *own_worker; /* NULL: not a thread of any pc__io */
 
 static pc__io_job *pop_job(job_queue *q)
 {
@@ -149,10 +154,43 @@ static void sweep_now(pc__io *io)
     io->sweep_by = now + MORE_LATEST;
 }
 
+/* Under the lock. They end when their queues are empty. */
+static void tell_threads_to_end(pc__io *io)
+{
+    atomic_store(&io->ending, 1);
+    pthread_cond_broadcast(&io->load);
+    pthread_cond_signal(&io->wake);
+}
+
+/* Waits for all threads but `last`. */
+static void join_and_free(pc__io *io)
+{
+    pc_allocator mem = io->mem;
+    for (int i = 0; i < io->started; i++)
+        if (&io->workers[i] != io->last)
+            pthread_join(io->workers[i].id, NULL);
+    pthread_cond_destroy(&io->load);
+    pthread_cond_destroy(&io->wake);
+    pthread_cond_destroy(&io->idle);
+    pthread_mutex_destroy(&io->lock);
+    pc__free(&mem, io);
+}
+
+static void free_from_within(pc__io *io)
+{
+    void (*then)(void *user) = io->then;
+    void *user = io->user;
+    own_worker = NULL;
+    pthread_detach(pthread_self()); /* nobody joins it */
+    join_and_free(io);
+    then(user);
+}
+
 static void *thread_main(void *arg)
 {
     worker *w = arg;
     pc__io *io = w->io;
+    own_worker = w;
 #ifdef __linux__
     if (is_background(w))
         /* If the system refuses, the thread runs as the others do. */
@@ -171,6 +209,8 @@ static void *thread_main(void *arg)
             sleep_idle(w);
     }
     pthread_mutex_unlock(&io->lock);
+    if (io->last == w)
+        free_from_within(io);
     return NULL;
 }
 
@@ -225,22 +265,26 @@ pc_status pc__io_new(pc__io **out, const pc_allocator *mem, uint32_t threads,
 
 void pc__io_free(pc__io *io)
 {
-    pc_allocator mem;
     if (!io)
         return;
     pthread_mutex_lock(&io->lock);
-    atomic_store(&io->ending, 1);
-    pthread_cond_broadcast(&io->load);
-    pthread_cond_signal(&io->wake);
+    tell_threads_to_end(io);
     pthread_mutex_unlock(&io->lock);
-    for (int i = 0; i < io->started; i++)
-        pthread_join(io->workers[i].id, NULL);
-    pthread_cond_destroy(&io->load);
-    pthread_cond_destroy(&io->wake);
-    pthread_cond_destroy(&io->idle);
-    pthread_mutex_destroy(&io->lock);
-    mem = io->mem;
-    pc__free(&mem, io);
+    join_and_free(io);
+}
+
+int pc__io_is_own_thread(const pc__io *io)
+{
+    return io && own_worker && own_worker->io == io;
+}
+
+void pc__io_free_within(pc__io *io, void (*then)(void *user))
+{
+    pthread_mutex_lock(&io->lock);
+    io->last = own_worker;
+    io->then = then;
+    tell_threads_to_end(io);
+    pthread_mutex_unlock(&io->lock);
 }
 
 /* Wakes only the thread that the job is for, so that no other takes a core from the request. */
@@ -292,6 +336,8 @@ void pc__io_flush(pc__io *io)
 {
     job_queue *q = &io->queues[PC__IO_WRITE];
     uint64_t until;
+    if (pc__io_is_own_thread(io))
+        return; /* it would wait for itself */
     pthread_mutex_lock(&io->lock);
     until = q->added; /* one thread writes, in order */
     io->flushing++;

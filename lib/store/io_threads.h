@@ -36,11 +36,15 @@ pc_status pc__io_new(pc__io **out, const pc_allocator *mem, uint32_t threads,
                      int (*sweep)(void *user), void *user);
 /* Runs the queued writes, gives up all other jobs, ends the threads. NULL does nothing. */
 void pc__io_free(pc__io *io);
+int pc__io_is_own_thread(const pc__io *io); /* NULL: 0 */
+/* As pc__io_free, on a thread of `io`, which cannot wait for itself. It returns at once; when that
+ * thread ends it waits for the others, frees `io` and calls then(user). */
+void pc__io_free_within(pc__io *io, void (*then)(void *user));
 /* 0: the queue is full or the threads are ending; the job stays the caller's. */
 int pc__io_add(pc__io *io, int class, pc__io_job *job);
 /* Makes a queued prefetch a load. 0: it is no longer queued. */
 int pc__io_make_load(pc__io *io, pc__io_job *job);
-/* Waits until all writes queued or running now have ended. */
+/* Waits until all writes queued or running now have ended; not on a thread of `io`. */
 void pc__io_flush(pc__io *io);
 /* A request begins (+1) or ends (-1) to compute. */
 void pc__io_request_running(pc__io *io, int by);

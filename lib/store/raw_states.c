@@ -291,6 +291,7 @@ pc_status pc__raw_image(pc__image *image, const pc_raw *raw, int expected, const
 pc_status pc_segment_wrap(pc_segment **out, pc_context *context, const pc_raw *raw,
                           void (*release)(void *user), void *user)
 {
+    PC__HOLD(pc_context, context);
     pc_raw r;
     pc__image image;
     raw_states *s = NULL;
@@ -321,6 +322,7 @@ done:
 
 pc_status pc_segment_raw(const pc_segment *segment, pc_raw *raw)
 {
+    PC__HOLD(pc_segment, segment);
     pc_raw r = PC_RAW_INIT;
     if (!segment || !raw)
         return pc__fail(PC_ERR_INVALID, "pc_segment_raw: segment or raw is NULL");

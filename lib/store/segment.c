@@ -105,6 +105,18 @@ void pc__segment_unref(pc_segment *segment)
         drop_owner(owner); /* last: the allocator may go with it */
 }
 
+void pc__spans_hold(const pc_span *spans, size_t count)
+{
+    for (size_t i = 0; spans && i < count; i++)
+        (void)pc__hold_pc_segment(spans[i].segment);
+}
+
+void pc__spans_let_go(const pc_span *spans, size_t count)
+{
+    for (size_t i = 0; spans && i < count; i++)
+        pc__segment_unref(spans[i].segment);
+}
+
 pc_status pc__segment_set_description(pc_segment *segment, const pc__image *image)
 {
     pc__image header = *image, *description, *none = NULL;

@@ -51,6 +51,7 @@ done:
 pc_status pc_model_load(pc_model **out, pc_context *context, const char *path,
                         const pc_model_options *options)
 {
+    PC__HOLD(pc_context, context);
     pc_model_options settings;
     pc_model *model = NULL;
     pc__opened_model o = {.path = path};

@@ -205,6 +205,7 @@ static pc_status describe(pc_model_file *file, pc__opened_model *o, const pc_mod
 pc_status pc_model_file_open(pc_model_file **out, pc_context *context, const char *path,
                              const pc_model_options *options)
 {
+    PC__HOLD(pc_context, context);
     pc_model_options settings;
     pc__opened_model o = {.path = path, .describes = 1};
     pc_model_file *file = NULL;

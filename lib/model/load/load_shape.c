@@ -24,6 +24,7 @@ static pc_status find_shape(pc__arch *out, const pc_allocator *mem, const char *
 pc_status pc_model_new_shape(pc_model **out, pc_context *context, const char *shape, uint64_t seed,
                              const pc_model_options *options)
 {
+    PC__HOLD(pc_context, context);
     pc_model_options settings;
     pc_model *model = NULL;
     pc__arch arch = {0}, bound;

@@ -20,6 +20,7 @@ typedef struct folder_item {
 } folder_item;
 
 struct pc_folder {
+    size_t references; /* the caller's, and one of each call that runs */
     pc_allocator mem;
     pc_context *context;
     pc__codecs *codecs;
@@ -31,6 +32,13 @@ struct pc_folder {
     pc__disk disk; /* open for removals if has_disk */
     int has_disk;
 };
+
+static void ref_folder(pc_folder *folder)
+{
+    folder->references++;
+}
+
+PC__HOLDABLE(pc_folder, ref_folder, pc_folder_free)
 
 /* ------------------------------------------------------------------ reading */
 
@@ -150,6 +158,7 @@ static pc_status list_items(pc_folder *folder, const char *path)
 pc_status pc_folder_open(pc_folder **out, pc_context *context, const char *path,
                          const pc_folder_options *options)
 {
+    PC__HOLD(pc_context, context);
     pc_folder_options o;
     pc_folder *folder;
     pc_status status;
@@ -164,6 +173,7 @@ pc_status pc_folder_open(pc_folder **out, pc_context *context, const char *path,
     folder = pc__calloc(&context->mem, 1, sizeof *folder);
     if (!folder)
         return PC_ERR_NOMEM;
+    folder->references = 1;
     folder->mem = context->mem;
     folder->context = pc__context_ref(context);
     folder->root.fd = -1;
@@ -186,7 +196,7 @@ void pc_folder_free(pc_folder *folder)
 {
     pc_allocator mem;
     pc_context *context;
-    if (!folder)
+    if (!folder || --folder->references)
         return;
     mem = folder->mem;
     context = folder->context;
@@ -216,6 +226,7 @@ static pc_status check_index(const pc_folder *folder, size_t index, const char *
 
 pc_status pc_folder_get(const pc_folder *folder, size_t index, pc_record_info *info)
 {
+    PC__HOLD(pc_folder, folder);
     const folder_item *it;
     pc_status status;
     PC__TRY_RETURN(check_index(folder, index, "pc_folder_get"));
@@ -234,6 +245,7 @@ pc_status pc_folder_get(const pc_folder *folder, size_t index, pc_record_info *i
 pc_status pc_folder_tokens(pc_folder *folder, size_t index, int32_t *tokens, size_t capacity,
                            size_t *count)
 {
+    PC__HOLD(pc_folder, folder);
     pc__record *record;
     pc__source *source;
     uint64_t bytes;
@@ -261,6 +273,7 @@ pc_status pc_folder_tokens(pc_folder *folder, size_t index, int32_t *tokens, siz
 
 pc_status pc_folder_verify(pc_folder *folder, size_t index)
 {
+    PC__HOLD(pc_folder, folder);
     pc__record *record;
     pc__source *source;
     uint64_t bytes;
@@ -302,6 +315,7 @@ static pc_status open_for_removal(pc_folder *folder)
 
 pc_status pc_folder_remove(pc_folder *folder, size_t index)
 {
+    PC__HOLD(pc_folder, folder);
     const pc__record_name *record_name;
     pc_status status;
     PC__TRY_RETURN(check_index(folder, index, "pc_folder_remove"));
@@ -323,6 +337,7 @@ static void add_up(void *user, const pc_event *event)
 
 pc_status pc_folder_trim(pc_folder *folder, uint64_t bytes, uint64_t *removed, uint64_t *freed)
 {
+    PC__HOLD(pc_folder, folder);
     uint64_t sums[2] = {0, 0};
     pc__disk *disk;
     pc_status status;

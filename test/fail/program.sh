@@ -4,6 +4,7 @@
 # run behind a pipe. (For shellcheck: `fault` after A && B || belongs to both; the tests use the
 # variables; $under is a list of words.)
 set -u
+unset PC_REMOTE PC_SALT
 source=$1 program=$2
 patience=120    # seconds of a run
 under=          # words before the arguments of `expect`

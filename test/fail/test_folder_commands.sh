@@ -7,6 +7,8 @@
 model=$source/models/demo/demo.gguf
 head -c 32 /dev/zero | tr '\0' 'k' >key
 head -c 32 /dev/zero | tr '\0' 'x' >wrong
+echo "no key" >no-key
+chmod 600 key wrong no-key
 expect 0 "in disk" encode --model "$model" --schema "$source/examples/pml/city-guide.pml" \
     --disk records
 expect 0 "in disk" encode --model "$model" --schema "$source/examples/pml/city-guide.pml" \
@@ -45,7 +47,7 @@ expect 2 "a folder is needed" inspect
 expect 3 "No such file" inspect nowhere
 expect 3 "not a folder of records" inspect "$source/doc"
 expect 3 "Not a directory" inspect "$source/README.md"
-expect 3 "a key has 32 bytes" inspect sealed --seal-key-file "$source/README.md"
+expect 3 "a key has 32 bytes" inspect sealed --seal-key-file no-key
 
 # whether it is whole
 expect 0 "$count records: $count good, 0 bad" verify records

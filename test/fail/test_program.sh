@@ -171,6 +171,7 @@ done
 expect 3 "nope: No such file or directory" run --model "$model" --text a --disk d \
     --seal-key-file nope
 echo 12345 >short-key
+chmod 600 short-key
 expect 3 "short-key: a key has 32 bytes, or 64 hexadecimal digits" run --model "$model" --text a \
     --disk d --seal-key-file short-key
 expect 3 "short-key" encode --model "$model" --schema "$employees" --disk short-key
@@ -214,6 +215,7 @@ expect 0 '"lossy":true' run --model "$model" --schema "$employees" --prompt "$de
 expect 0 '"lossy":false' run --model "$model" --schema "$employees" --prompt "$desk" --disk store \
     --always-load --json
 printf '%064d\n' 7 >key
+chmod 600 key
 expect 0 "22 new segments" encode --model "$model" --schema "$employees" --disk sealed \
     --seal-key-file key --codec zstd
 expect 0 "(first use)" run --model "$model" --schema "$employees" --prompt "$desk" --disk sealed \

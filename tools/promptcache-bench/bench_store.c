@@ -31,7 +31,7 @@ static const char *const tier_names[] = {"compressed", "disk", "remote"};
 
 typedef struct arguments {
     bench_model_options model;
-    const char *text, *codec_list, *tier_list, *remote, *folder;
+    const char *text, *codec_list, *tier_list, *remote, *remote_file, *folder;
     long segments, tokens, repeats, io_threads;
     unsigned codecs, tiers; /* bits */
     int json;
@@ -437,6 +437,21 @@ static int run_bench(const arguments *a, const command *about)
     return code;
 }
 
+/* From an option, its file, or the environment. Returns -1, or the exit code after a message. */
+static int choose_server(arguments *a, secret *server)
+{
+    int is_asked = (a->tiers & 4) != 0, code = -1;
+    if (a->remote && a->remote_file)
+        return usage_error(&bench_store, "--remote and --remote-file exclude each other");
+    if (!a->remote && !a->remote_file && is_asked)
+        a->remote = program_variable(REMOTE_VARIABLE);
+    if ((a->remote || a->remote_file) != is_asked)
+        return usage_error(&bench_store, "--remote and --tier remote go together");
+    if (a->remote_file && (code = read_secret_line(server, a->remote_file)) < 0)
+        a->remote = server->bytes;
+    return code;
+}
+
 static int run_command_line(int argc, char **argv)
 {
     arguments a = {.codec_list = "raw,zstd,int8,int4",
@@ -445,6 +460,7 @@ static int run_command_line(int argc, char **argv)
                    .tokens = 1024,
                    .repeats = 5};
     const char *others[1];
+    secret server = {NULL, 0};
     const option_row rows[] = {
         BENCH_MODEL_ROWS(a.model),
         {"text", OPTION_FILE, &a.text, "text whose tokens are computed; default: random ids", NULL,
@@ -453,7 +469,11 @@ static int run_command_line(int argc, char **argv)
         {"tier", OPTION_TEXT, &a.tier_list, "tiers, of compressed,disk,remote (compressed,disk)",
          NULL, 0, 0},
         {"remote", OPTION_TEXT, &a.remote,
-         "server of the tier remote: redis://host[:port][/db], or rediss:// with TLS", NULL, 0, 0},
+         "server of the tier remote: redis://host[:port][/db], or rediss:// with TLS "
+         "(PC_REMOTE of the environment)",
+         NULL, 0, 0},
+        {"remote-file", OPTION_FILE, &a.remote_file,
+         "the same from a file that only its owner may read", NULL, 0, 0},
         {"folder", OPTION_DIR, &a.folder, "for the folder of the tier disk ($TMPDIR or /tmp)", NULL,
          0, 0},
         {"segments", OPTION_NUMBER, &a.segments, "number of segments, 2 to 4096 (4)", NULL, 2,
@@ -475,11 +495,12 @@ static int run_command_line(int argc, char **argv)
         return code;
     if (a.text && !a.model.model)
         return usage_error(&bench_store, "--text needs --model and its tokenizer");
-    if (a.remote ? !(a.tiers & 4) : (a.tiers & 4) != 0)
-        return usage_error(&bench_store, "--remote and --tier remote go together");
     if (!a.folder)
         a.folder = temporary_folder();
-    return run_bench(&a, &bench_store);
+    if ((code = choose_server(&a, &server)) < 0)
+        code = run_bench(&a, &bench_store);
+    free_secret(&server);
+    return code;
 }
 
 const command bench_store = {

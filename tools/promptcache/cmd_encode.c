@@ -185,7 +185,7 @@ static int fill_store(arguments *a, const objects *o, size_t index)
         code = encode(a, o, schema);
     for (uint32_t t = PC_TIER_DISK; t <= PC_TIER_REMOTE && code < 0; t++) {
         row r;
-        if (!(t == PC_TIER_DISK ? a->store.disk : a->store.remote))
+        if (!(t == PC_TIER_DISK ? a->store.disk != NULL : has_server(&a->store)))
             continue;
         r = row_of(a, o, t, &before[t]);
         print_row(a, schema, &r);
@@ -224,9 +224,11 @@ static int encode_all(arguments *a)
     return code < 0 ? EXIT_OK : code;
 }
 
-static int check_arguments(const arguments *a)
+static int check_arguments(arguments *a)
 {
-    int code;
+    int code = check_store(&encode_command, &a->store);
+    if (code >= 0)
+        return code;
     if (!a->model)
         return usage_error(&encode_command, "--model is needed");
     if (!a->schemas.count && !relay_given(&a->relay))
@@ -235,9 +237,7 @@ static int check_arguments(const arguments *a)
         return usage_error(&encode_command, "a PML schema and a schema string exclude each other");
     if (!store_given(&a->store))
         return usage_error(&encode_command, "--disk or --remote is needed: a store for the states");
-    if (relay_given(&a->relay) && (code = check_relay(&encode_command, &a->relay, 0)) >= 0)
-        return code;
-    return check_store(&encode_command, &a->store);
+    return relay_given(&a->relay) ? check_relay(&encode_command, &a->relay, 0) : -1;
 }
 
 static int run(int argc, char **argv)

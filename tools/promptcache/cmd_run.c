@@ -297,7 +297,7 @@ static int answer_prompt(const arguments *a)
     return code;
 }
 
-static int check_arguments(const arguments *a)
+static int check_arguments(arguments *a)
 {
     int plain = (a->text != NULL) + (a->text_file != NULL), pml = a->schemas.count || a->prompt;
     int users = (a->user != NULL) + (a->user_file != NULL);

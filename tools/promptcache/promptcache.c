@@ -15,7 +15,9 @@ int main(int argc, char **argv)
         .summary = "answers prompts made of cached modules",
         .details = "`promptcache --version` also says where the library's "
                    "plug-in modules are, or what is\nwrong with them. "
-                   "PC_MODULES: other folders to look for them first.",
+                   "PC_MODULES: other folders to look for them first.\nPC_REMOTE and PC_SALT stand "
+                   "for --remote and "
+                   "--salt where neither these nor their files are given.",
         .parts = parts};
     return run_program(&program, argc, argv);
 }

@@ -33,12 +33,12 @@ int open_view(folder_view *view, const char *path, const char *key_file)
             return code;
         options.seal_key = key;
     }
-    if ((code = open_context(&view->context)) >= 0)
-        return code;
-    if (pc_folder_open(&view->folder, view->context, path, &options) >= 0)
-        return -1;
-    code = input_error("folder", NULL);
-    close_view(view);
+    if ((code = open_context(&view->context)) < 0
+        && pc_folder_open(&view->folder, view->context, path, &options) < 0) {
+        code = input_error("folder", NULL);
+        close_view(view);
+    }
+    explicit_bzero(key, sizeof key);
     return code;
 }
 

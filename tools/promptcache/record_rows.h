@@ -28,11 +28,10 @@ void print_record(const folder_view *view, const pc_record_info *info);
 void key_text(const uint8_t key[32], char text[65]);
 
 /* clang-format off */
-#define SEAL_KEY_ROW(target)                                                                       \
-    {                                                                                              \
-        "seal-key-file", OPTION_FILE, target, "key of sealed records: 32 bytes or 64 hex digits",  \
-            NULL, 0, 0                                                                             \
-    }
+#define SEAL_KEY_ROW(target) \
+    {"seal-key-file", OPTION_FILE, target, \
+     "key of sealed records: 32 bytes or 64 hex digits, in a file that only its owner may read", \
+     NULL, 0, 0}
 /* clang-format on */
 
 #endif

@@ -35,38 +35,65 @@ static int digit(char c)
     return at ? (int)(at - digits) : -1;
 }
 
+/* 32 bytes, or 64 hexadecimal digits with blanks behind them. 0: neither. */
+static int parse_seal_key(const secret *text, uint8_t key[32])
+{
+    size_t size = text->size;
+    int good = 1;
+    if (size == 32) {
+        memcpy(key, text->bytes, 32);
+        return 1;
+    }
+    while (size && isspace((unsigned char)text->bytes[size - 1]))
+        size--;
+    for (size_t i = 0; size == 64 && i < 32; i++) {
+        int high = digit(text->bytes[2 * i]), low = digit(text->bytes[2 * i + 1]);
+        good = good && high >= 0 && low >= 0;
+        key[i] = (uint8_t)(16 * (high & 15) + (low & 15));
+    }
+    return good && size == 64;
+}
+
 int read_seal_key(const char *path, uint8_t key[32])
 {
-    size_t size = 0;
-    char *text = read_text(path, SECRET_BYTES, &size);
-    int good = text && size == 32;
-    if (!text)
-        return EXIT_INPUT;
-    if (good)
-        memcpy(key, text, 32);
-    while (!good && size && isspace((unsigned char)text[size - 1]))
-        size--;
-    if (!good && size == 64) {
-        good = 1;
-        for (size_t i = 0; i < 32; i++) {
-            int high = digit(text[2 * i]), low = digit(text[2 * i + 1]);
-            good = good && high >= 0 && low >= 0;
-            key[i] = (uint8_t)(16 * (high & 15) + (low & 15));
-        }
-    }
-    free(text);
-    return good ? -1 : plain_error("%s: a key has 32 bytes, or 64 hexadecimal digits", path);
+    secret text = {NULL, 0};
+    int code = read_secret(&text, path);
+    if (code < 0 && !parse_seal_key(&text, key))
+        code = plain_error("%s: a key has 32 bytes, or 64 hexadecimal digits", path);
+    free_secret(&text);
+    return code;
+}
+
+int has_server(const store_options *o)
+{
+    return o->remote || o->remote_file;
 }
 
 int store_given(const store_options *o)
 {
-    return o->disk || o->remote;
+    return o->disk || has_server(o);
 }
 
-int check_store(const command *about, const store_options *o)
+/* What no option gives comes from the environment. */
+static int choose_secrets(const command *about, store_options *o)
+{
+    if (o->remote && o->remote_file)
+        return usage_error(about, "--remote and --remote-file exclude each other");
+    if (o->salt && o->salt_file)
+        return usage_error(about, "--salt and --salt-file exclude each other");
+    if (!has_server(o))
+        o->remote = program_variable(REMOTE_VARIABLE);
+    if (!o->salt && !o->salt_file)
+        o->salt = program_variable(SALT_VARIABLE);
+    return -1;
+}
+
+int check_store(const command *about, store_options *o)
 {
     uint64_t bytes;
-    int code;
+    int code = choose_secrets(about, o);
+    if (code >= 0)
+        return code;
     if (o->disk_size && !o->disk)
         return usage_error(about, "--disk-size needs --disk");
     if (o->seal_key_file && !store_given(o))
@@ -94,28 +121,55 @@ static const char *next_step(const command *about, const store_options *o)
     return "--read-only uses a folder that cannot be written";
 }
 
+typedef struct store_secrets {
+    uint8_t key[32];
+    secret remote, salt;
+} store_secrets;
+
+/* -1, or the exit code after a message. */
+static int read_secrets(store_secrets *s, const store_options *o)
+{
+    int code = o->seal_key_file ? read_seal_key(o->seal_key_file, s->key) : -1;
+    if (code < 0 && o->remote_file)
+        code = read_secret_line(&s->remote, o->remote_file);
+    if (code >= 0 || !o->salt_file || (code = read_secret(&s->salt, o->salt_file)) >= 0)
+        return code;
+    if (s->salt.size && s->salt.bytes[s->salt.size - 1] == '\n') /* as editors end a line */
+        s->salt.bytes[--s->salt.size] = 0;
+    return s->salt.size ? -1 : plain_error("%s: the salt is empty", o->salt_file);
+}
+
+static void free_secrets(store_secrets *s)
+{
+    explicit_bzero(s->key, sizeof s->key);
+    free_secret(&s->remote);
+    free_secret(&s->salt);
+}
+
+static void set_secrets(pc_cache_options *options, const store_options *o, const store_secrets *s)
+{
+    options->seal_key = o->seal_key_file ? s->key : NULL;
+    options->remote = o->remote_file ? s->remote.bytes : o->remote;
+    options->salt = o->salt_file ? s->salt.bytes : o->salt && *o->salt ? o->salt : NULL;
+    options->salt_size = o->salt_file ? s->salt.size : options->salt ? strlen(o->salt) : 0;
+}
+
 int open_store(pc_cache **out, pc_context *context, const command *about, const store_options *o)
 {
     pc_cache_options options = PC_CACHE_OPTIONS_INIT;
-    uint8_t key[32] = {0};
-    pc_status status;
-    int code;
-    if (o->seal_key_file) {
-        if ((code = read_seal_key(o->seal_key_file, key)) >= 0)
-            return code;
-        options.seal_key = key;
-    }
+    store_secrets secrets = {.salt = {NULL, 0}};
+    int code = read_secrets(&secrets, o);
+    if (code >= 0)
+        goto done;
+    set_secrets(&options, o, &secrets);
     read_size(about, "ram-size", o->ram_size,
               &options.ram_bytes); /* check_store has checked them */
     read_size(about, "compressed-size", o->compressed_size, &options.compressed_bytes);
     read_size(about, "disk-size", o->disk_size, &options.disk_bytes);
     options.disk_path = o->disk;
-    options.remote = o->remote;
     options.disk_codec = options.remote_codec = (uint32_t)o->codec;
     options.ttl_seconds = o->ttl;
     options.deadline_seconds = o->deadline;
-    options.salt = o->salt && *o->salt ? o->salt : NULL;
-    options.salt_size = options.salt ? strlen(o->salt) : 0;
     options.on_event = o->on_event;
     options.event_user = o->event_user;
     if (o->always_load)
@@ -126,7 +180,9 @@ int open_store(pc_cache **out, pc_context *context, const command *about, const 
         options.flags |= PC_CACHE_READ_ONLY;
     if (o->own_kernels)
         options.flags |= PC_CACHE_OWN_KERNELS;
-    status = pc_cache_new(out, context, &options);
-    memset(key, 0, sizeof key);
-    return status < 0 ? input_error("store", next_step(about, o)) : -1;
+    if (pc_cache_new(out, context, &options) < 0)
+        code = input_error("store", next_step(about, o));
+done:
+    free_secrets(&secrets);
+    return code;
 }

@@ -1,5 +1,6 @@
 #!/bin/sh
-# Installs what is missing, builds, runs all tests. The last line counts them.
+# Installs what is missing, builds, runs all tests. Then each skipped test with its reason; the last
+# line counts them.
 #   --all   in several builds: release, without the optional libraries, and under sanitizers;
 #           library and programs also by clang and with link-time optimisation. Warnings are errors
 #   --long  also the long tests (PC_TEST_LONG=1)
@@ -11,7 +12,7 @@ for option in "$@"; do
     case $option in
     --all) all=1 tools=--ci werror=ON ;;
     --long) export PC_TEST_LONG=1 ;;
-    *) sed -n '2,5s/^# *//p' "$0"; exit 2 ;;
+    *) sed -n '2,6s/^# *//p' "$0"; exit 2 ;;
     esac
 done
 
@@ -75,6 +76,8 @@ run() {
     count() { sed -n "s/.*[[:space:]]$1=\"\([0-9]*\)\".*/\1/p" "$report" | head -n 1; }
     total=$(count tests) bad=$(count failures) left=$(count skipped)
     passed=$((passed + total - bad - left)) failed=$((failed + bad)) skipped=$((skipped + left))
+    awk -F '"' '/<testcase / { name = $2; left = /status="notrun"/ }
+        left && sub(/^.*skipped: /, "") { print "skipped: " name ": " $0; left = 0 }' "$report"
 }
 
 # compiled FOLDER LABEL CMAKE_ARGUMENTS...: library and program, without a warning; the program
@@ -162,5 +165,7 @@ else
     # shellcheck disable=SC2086
     run build/thread "under ThreadSanitizer" -DPC_SANITIZE=thread $checked
 fi
+[ -d "${PC_TEST_DATA:-../shared}/data" ] ||
+    echo "without ../shared: no real vocabularies, trained models, traces or published schemas"
 echo "$passed passed, $failed failed, $skipped skipped"
 [ "$failed" = 0 ] && [ "$passed" -gt 0 ]

@@ -5,7 +5,6 @@
 . "$1/test/fail/program.sh"
 model=$source/models/demo/demo.gguf
 guide=$source/examples/pml/city-guide.pml
-data=${PC_TEST_DATA:-$source/../shared}
 input=in
 silent=1
 
@@ -597,51 +596,48 @@ keys "context new_tokens full_ms cached_ms ratio bound_ms bound_share paced_shar
     full_bound_share assemble_us full_gflops read_bytes_per_s peak_gflops peak_known"
 
 # ---- golden vectors
-golden=$data/golden
-if [ -d "$golden/llama_gqa" ]; then
-    expect 3 "golden vectors of another model?" check --model "$model" \
-        --golden "$golden/llama_gqa/golden.safetensors"
-    expect 3 "golden vectors of another model?" check --model "$golden/llama_gqa" \
-        --golden "$golden/llama_mha/golden.safetensors"
-    expect 3 "no case that is known here" check --model "$golden/llama_gqa" \
-        --golden "$golden/llama_gqa/model.safetensors"
-    timeout 60 "$program" check --model "$golden/llama_gqa" \
-        --golden "$golden/llama_gqa/golden.safetensors" --json >out 2>err
-    code=$?
-    judge 0 '{"tensor":"plain/logits","max_abs":' "check --json"
-    grep -qv '^{"tensor":".*","max_abs":.*,"max_rel":.*,"limit":.*,"ok":true}$' out && fault \
-        "check --json: a line is not its object"
-    # a prompt whose answer leaves the length at which the frequencies of its positions change
-    for crossing in llama_rope_dynamic_cross phi3_longrope_cross; do
-        expect 0 "cross/greedy_pinned          abs  0.00e+00" check --model "$golden/$crossing" \
-            --golden "$golden/$crossing/golden.safetensors"
-        grep -q "^cross/logits_fresh .* ok$" out || fault "check: no line of cross/logits_fresh"
-    done
-    expect 0 '"left_out":"not a computation of ours' check \
-        --model "$golden/llama_rope_dynamic_cross" \
-        --golden "$golden/llama_rope_dynamic_cross/golden.safetensors" --json
-    # a model of dynamic NTK answers beyond its trained length of 16, with a tokenizer of one token
-    # a character
-    mkdir dynamic
-    ln -s "$golden/llama_rope_dynamic/config.json" "$golden/llama_rope_dynamic/model.safetensors" \
-        dynamic/
-    awk 'BEGIN { printf "{\"model\":{\"type\":\"BPE\",\"merges\":[],\"vocab\":{";
-        for (i = 0; i < 26; i++) printf "%s\"%c\":%d", i ? "," : "", 97 + i, i + 3;
-        printf "}},\"pre_tokenizer\":{\"type\":\"ByteLevel\",\"add_prefix_space\":false},"
-        print "\"decoder\":{\"type\":\"ByteLevel\"}}" }' >dynamic/tokenizer.json
-    expect 0 '"rope_regime_length":38,"rope_regime":38' run --model dynamic \
-        --text abcdefghijklmnopqrstuvwxyzabcd --max-tokens 8 --json
-    expect 0 'positions: as for a length of 100 (RoPE regime 100)' run --model dynamic \
-        --text abcdefghijklmnopqrstuvwxyzabcd --max-tokens 8 --rope-regime-length 100
-    expect 3 'the RoPE regime for a length of 20 ends at 20' run --model dynamic \
-        --text abcdefghijklmnopqrstuvwxyzabcd --max-tokens 8 --rope-regime-length 20
-    size=$(wc -c <"$golden/llama_gqa/golden.safetensors")
-    for cut in 7 8 100 5000 $((size - 1)); do
-        head -c "$cut" "$golden/llama_gqa/golden.safetensors" >cut.safetensors
-        expect 3 "cut.safetensors: " check --model "$golden/llama_gqa" --golden cut.safetensors
-    done
-else
-    echo "without the golden vectors: $golden is not there"
-fi
+golden=${PC_TEST_DATA:-$source/../shared}/golden
+[ -d "$golden/llama_gqa" ] || golden=$3/golden # models of our own
+expect 3 "golden vectors of another model?" check --model "$model" \
+    --golden "$golden/llama_gqa/golden.safetensors"
+expect 3 "golden vectors of another model?" check --model "$golden/llama_gqa" \
+    --golden "$golden/llama_mha/golden.safetensors"
+expect 3 "no case that is known here" check --model "$golden/llama_gqa" \
+    --golden "$golden/llama_gqa/model.safetensors"
+timeout 60 "$program" check --model "$golden/llama_gqa" \
+    --golden "$golden/llama_gqa/golden.safetensors" --json >out 2>err
+code=$?
+judge 0 '{"tensor":"plain/logits","max_abs":' "check --json"
+grep -qv '^{"tensor":".*","max_abs":.*,"max_rel":.*,"limit":.*,"ok":true}$' out && fault \
+    "check --json: a line is not its object"
+# a prompt whose answer leaves the length at which the frequencies of its positions change
+for crossing in llama_rope_dynamic_cross phi3_longrope_cross; do
+    expect 0 "cross/greedy_pinned          abs  0.00e+00" check --model "$golden/$crossing" \
+        --golden "$golden/$crossing/golden.safetensors"
+    grep -q "^cross/logits_fresh .* ok$" out || fault "check: no line of cross/logits_fresh"
+done
+expect 0 '"left_out":"not a computation of ours' check \
+    --model "$golden/llama_rope_dynamic_cross" \
+    --golden "$golden/llama_rope_dynamic_cross/golden.safetensors" --json
+# a model of dynamic NTK answers beyond its trained length of 16, with a tokenizer of one token
+# a character
+mkdir dynamic
+ln -s "$golden/llama_rope_dynamic/config.json" "$golden/llama_rope_dynamic/model.safetensors" \
+    dynamic/
+awk 'BEGIN { printf "{\"model\":{\"type\":\"BPE\",\"merges\":[],\"vocab\":{";
+    for (i = 0; i < 26; i++) printf "%s\"%c\":%d", i ? "," : "", 97 + i, i + 3;
+    printf "}},\"pre_tokenizer\":{\"type\":\"ByteLevel\",\"add_prefix_space\":false},"
+    print "\"decoder\":{\"type\":\"ByteLevel\"}}" }' >dynamic/tokenizer.json
+expect 0 '"rope_regime_length":38,"rope_regime":38' run --model dynamic \
+    --text abcdefghijklmnopqrstuvwxyzabcd --max-tokens 8 --json
+expect 0 'positions: as for a length of 100 (RoPE regime 100)' run --model dynamic \
+    --text abcdefghijklmnopqrstuvwxyzabcd --max-tokens 8 --rope-regime-length 100
+expect 3 'the RoPE regime for a length of 20 ends at 20' run --model dynamic \
+    --text abcdefghijklmnopqrstuvwxyzabcd --max-tokens 8 --rope-regime-length 20
+size=$(wc -c <"$golden/llama_gqa/golden.safetensors")
+for cut in 7 8 100 5000 $((size - 1)); do
+    head -c "$cut" "$golden/llama_gqa/golden.safetensors" >cut.safetensors
+    expect 3 "cut.safetensors: " check --model "$golden/llama_gqa" --golden cut.safetensors
+done
 
 finish

@@ -467,8 +467,6 @@ static void beyond(pc_context *context, const char *name, int32_t context_length
 int main(void)
 {
     pc_context *context;
-    if (!pc_test_data("golden/llama_rope_dynamic_cross"))
-        pc_test_skip("no golden vectors (PC_TEST_DATA)");
     if (!CHECK_OK(pc_context_new(&context, NULL)))
         return pc_test_end();
     crossing(context, "llama_rope_dynamic_cross");

@@ -382,8 +382,6 @@ int main(void)
                   {"deepseek_v1", "deepseek", 0, 0}};
     pc_context *context;
     pc_test_need_level();
-    if (!pc_test_data("golden/llama_gqa"))
-        pc_test_skip("no golden vectors (PC_TEST_DATA)");
     if (!CHECK_OK(pc_context_new(&context, NULL)))
         return pc_test_end();
     for (size_t i = 0; i < sizeof models / sizeof *models; i++)

@@ -266,8 +266,6 @@ int main(void)
     pc_allocator allocator = pc_test_allocator(&memory);
     options.allocator = &allocator;
     options.threads = 2;
-    if (!pc_test_data("golden/deepseek_v2"))
-        pc_test_skip("no golden models");
     CHECK_OK(pc_context_new(&context, &options));
     for (uint32_t kv = PC_DTYPE_F32; kv <= PC_DTYPE_I8; kv++) {
         one(context, &memory, "deepseek_v2", 40, kv);

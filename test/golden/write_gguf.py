@@ -3,15 +3,16 @@
 make of them: names, order of rows, gains, keys and their types.
 
 write_gguf.py [--form FORM] [--experts TYPE] FOLDER FILE
-write_gguf.py --all GOLDEN OUT
+write_gguf.py --all OUT GOLDEN...
 
 --form old: the spelling of earlier converters (DeepSeek's K and V in one matrix).
 --form fused: queries, keys and values in one matrix, gate and up of experts too.
 --form after: with a layer behind the last one that guesses further tokens.
 --form granitemoe: Mixtral as Granite's models with experts, all factors 1.
 --experts: type of the experts' matrices whose rows fit its blocks: f32, q8_0, mxfp4.
---all: every folder of GOLDEN that has a converter, as OUT/golden/NAME[.FORM].gguf, and for some of
-them OUT/released/NAME.gguf with the folder OUT/released/NAME.
+--all: every model of the folders GOLDEN that has a converter, as OUT/golden/NAME[.FORM].gguf, and
+for some of them OUT/released/NAME.gguf with the folder OUT/released/NAME. Of models of one name the
+first folder's counts, as for the tests in C; PC_TEST_DATA stands before all.
 
 Where a converter leaves a value to the reader, because all released models have the same one, and
 a golden model has another, the file has a key that readers know from other architectures (window
@@ -22,7 +23,9 @@ no such key: it must compute what the folder computes.
 import argparse
 import json
 import math
+import os
 import re
+import shutil
 import struct
 import sys
 from array import array
@@ -711,10 +714,19 @@ FORMS = {"deepseek_v2": ("", "old"), "deepseek_v2_yarn": ("", "old"),
          "mixtral": ("", "granitemoe")}
 
 
-def convert_all(golden, out):
+def models_of(roots):
+    """The folders of models, the first of each name."""
+    if os.environ.get("PC_TEST_DATA"):
+        roots = [Path(os.environ["PC_TEST_DATA"]) / "golden"] + roots[1:]
+    found = {f.name: f for root in reversed(roots) if root.is_dir() for f in root.iterdir()}
+    return [found[name] for name in sorted(found)]
+
+
+def convert_all(roots, out):
     for part in ("golden", "released"):
-        (out / part).mkdir(parents=True, exist_ok=True)
-    for folder in sorted(golden.iterdir()):
+        shutil.rmtree(out / part, ignore_errors=True)
+        (out / part).mkdir(parents=True)
+    for folder in models_of(roots):
         path = folder / "config.json"
         if not path.is_file() or json.loads(path.read_text())["model_type"] not in MODELS:
             continue
@@ -739,20 +751,17 @@ def main():
     parser.add_argument("--form", choices=("", "old", "fused", "after", "granitemoe"), default="")
     parser.add_argument("--experts", choices=TYPES, default="f32")
     parser.add_argument("--all", action="store_true")
-    parser.add_argument("source", type=Path)
-    parser.add_argument("out", type=Path)
+    parser.add_argument("paths", nargs="+", type=Path)
     options = parser.parse_args()
     if options.all:
-        if not options.source.is_dir():
-            print(f"skipped: no folder {options.source}")
-            sys.exit(77)
-        convert_all(options.source, options.out)
+        convert_all(options.paths[1:], options.paths[0])
         return
-    config, tensors = load(options.source)
+    source, out = options.paths
+    config, tensors = load(source)
     try:
-        convert(config, tensors, options.form, options.experts, options.out)
+        convert(config, tensors, options.form, options.experts, out)
     except Lossy as lost:
-        print(f"{options.source}: GGUF cannot say {lost}")
+        print(f"{source}: GGUF cannot say {lost}")
         sys.exit(77)
 
 

@@ -1,5 +1,5 @@
-/* The golden models that can answer prompts: folders below golden/ of the test data, one of each
- * kind of architecture, of positions and of experts. */
+/* The golden models that can answer prompts: folders below golden/ of the test data or of our own
+ * models, one of each kind of architecture, of positions and of experts. */
 #ifndef PC_GOLDEN_MODELS_H
 #define PC_GOLDEN_MODELS_H
 
@@ -52,7 +52,10 @@ static const char *const golden_models[] = {"llama_mha",
                                             "nemotron",
                                             "smollm3",
                                             "ministral",
-                                            "ministral3"};
+                                            "ministral3",
+                                            "phi3",
+                                            "qwen2_window",
+                                            "glm"};
 enum { GOLDEN_MODELS = sizeof golden_models / sizeof *golden_models };
 
 #endif

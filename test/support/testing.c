@@ -80,10 +80,16 @@ const char *pc_test_data(const char *path)
     static char ring[8][4096];
     static unsigned next;
     char *out = ring[next++ % 8];
-    const char *root = getenv("PC_TEST_DATA");
-    struct stat st;
-    snprintf(out, sizeof ring[0], "%s/%s", root && *root ? root : PC_SOURCE_DIR "/../shared", path);
-    return stat(out, &st) ? NULL : out;
+    const char *given = getenv("PC_TEST_DATA");
+    const char *const roots[] = {given && *given ? given : PC_SOURCE_DIR "/../shared",
+                                 PC_BINARY_DIR "/test/own"};
+    for (int i = 0; i < 2; i++) {
+        struct stat st;
+        snprintf(out, sizeof ring[0], "%s/%s", roots[i], path);
+        if (!stat(out, &st))
+            return out;
+    }
+    return NULL;
 }
 
 static char folder[64];

@@ -27,8 +27,8 @@ int pc_test_end(void);
 /* Prints the reason and ends the test as skipped. */
 void pc_test_skip(const char *reason);
 
-/* "<PC_TEST_DATA or ../shared beside the source tree>/<path>" in a static ring of buffers, or NULL
- * if it is not there. */
+/* "<PC_TEST_DATA or ../shared beside the source tree>/<path>" in a static ring of buffers; where
+ * that is not there, the file of our own of that name (golden/models), or NULL. */
 const char *pc_test_data(const char *path);
 /* A fresh folder, removed with its contents at exit. */
 const char *pc_test_folder(void);

@@ -168,15 +168,13 @@ int main(void)
     arguments(context);
     compute_dtype();
     no_models(context);
-    if (pc_test_data("golden/llama_gqa")) {
-        information(context);
-        vocabulary(context);
-        not_a_number(context);
-        out_of_memory(pc_test_data("golden/llama_gqa"));
-        out_of_memory(pc_test_data("golden/phi3_longrope_long"));
-        if (pc_test_data("data/stories260k"))
-            out_of_memory(pc_test_data("data/stories260k/checkpoint_v1.bin"));
-    }
+    information(context);
+    vocabulary(context);
+    not_a_number(context);
+    out_of_memory(pc_test_data("golden/llama_gqa"));
+    out_of_memory(pc_test_data("golden/phi3_longrope_long"));
+    if (pc_test_data("data/stories260k"))
+        out_of_memory(pc_test_data("data/stories260k/checkpoint_v1.bin"));
     pc_context_free(context);
     return pc_test_end();
 }

@@ -38,7 +38,7 @@ logging.disable_progress_bar()
 torch.set_num_threads(1)
 TOKENS = 26
 LEGACY_ROPE = {"gpt_neox": ("rotary_emb_base", "rotary_pct")}
-SMALL = ("embed", "wte", "wpe")  # small enough that the epsilon of a norm counts
+SMALL = ("embed", "wte", "wpe")  # by default so small that the epsilon of a norm counts
 DERIVED = ("layer_types", "no_rope_layers")
 KEPT = ("model_type", "num_key_value_heads", "hidden_size",
         "n_head", "num_experts_per_tok")  # files always have them
@@ -58,21 +58,24 @@ def double():
         torch.set_default_dtype(old[3])
 
 
+def spread(name, shape, family, embedded=0.005, sharp=1.5):
+    """Deviation and mean of a tensor's weights: gains near one (or zero, where one is added),
+    biases that count, sharp attention. `embedded`: deviation of embeddings."""
+    name = name.lower()
+    if any(s in name for s in SMALL) and len(shape) == 2:
+        return embedded, 0.0
+    if len(shape) == 1 or "norm" in name:
+        zero = name.endswith("bias") or "sinks" in name or family.startswith("gemma")
+        return 0.3, 0.0 if zero or family == "nemotron" else 1.0
+    return sharp / math.sqrt(min(shape[-2:])), 0.0
+
+
 def randomise(model, family):
-    """Gains near one (or zero, where one is added), biases that count, sharp attention."""
-    gain = 0.0 if family.startswith("gemma") or family == "nemotron" else 1.0
     extra = [b for b in model.named_buffers() if b[0].endswith("e_score_correction_bias")]
     with torch.no_grad():
         for name, p in list(model.named_parameters()) + extra:
-            p.normal_()
-            if any(s in name.lower() for s in SMALL) and p.ndim == 2:
-                p *= 0.005
-            elif p.ndim == 1 or "norm" in name.lower():
-                p *= 0.3
-                if not name.endswith("bias") and "sinks" not in name:
-                    p += gain
-            else:
-                p *= 1.5 / math.sqrt(min(p.shape[-2:]))
+            deviation, mean = spread(name, p.shape, family)
+            p.normal_(mean, deviation)
 
 
 def legacy(config):

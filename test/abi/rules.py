@@ -11,6 +11,9 @@ import shutil
 import subprocess
 import sys
 
+import page_rules
+from page_rules import line_of, read
+
 # What a folder of lib may include (lib/README.md).
 MAY_USE = {
     "base": "base",
@@ -59,19 +62,10 @@ def files_of_tree():
                   if path and os.path.isfile(path) and not re.match(r"build[^/]*/", path))
 
 
-def read(path):
-    with open(path, encoding="utf-8") as file:
-        return file.read()
-
-
 def code_of(text):
     """C without comments and literals; every line stays where it is."""
     return re.sub(r"""/\*.*?\*/|//[^\n]*|"(?:\\.|[^"\\\n])*"|'(?:\\.|[^'\\\n])*'""",
                   lambda found: re.sub(r"[^\n]", " ", found[0]), text, flags=re.S)
-
-
-def line_of(text, offset):
-    return text.count("\n", 0, offset) + 1
 
 
 class Tree:
@@ -313,9 +307,23 @@ def left_out_tests(tree):
                        f"leaves out test_{word[0]}, which is not a test", "remove the name")
 
 
+def map_of_lib(tree):
+    """lib/README.md says what each folder may use, as the rule on includes does."""
+    return page_rules.map_of_lib(tree, MAY_USE)
+
+
+def limits(tree):
+    """CONTRIBUTING.md has the limits of these rules."""
+    longer = [f"{os.path.basename(path)} {most}" for path, most in LONGER_FILES.items()]
+    return page_rules.limits(tree, [f"at most {COLUMNS} columns",
+                                    f"at most {FUNCTION_LINES} lines",
+                                    f"at most {FILE_LINES} ", *longer])
+
+
 RULES = (includes, native_models, activations, public_header, file_length, function_length,
          file_names, memory, environment, private_words, type_names, opening_comment, own_header,
-         columns, layout, left_out_tests)
+         columns, layout, left_out_tests, map_of_lib, limits,
+         *page_rules.PAGE_RULES)
 
 
 def main():

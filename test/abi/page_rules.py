@@ -240,8 +240,22 @@ def versions(tree):
         yield "doc/building.md", 1, f"'CMake {least}' is missing", "CMakeLists.txt asks for it"
 
 
+# A number of the code, and the words around it in a page.
+CONSTANTS = (
+    ("lib/store/disk/disk_source.c", r"MOST_MAPPED = (\d+)", "doc/store.md", "beyond {} mappings"),
+    ("lib/serve/gather_exact.c", r"LONG_PROMPT = (\d+)", "doc/store.md",
+     "at once if the prompt has {} tokens"),
+    ("lib/serve/prefill_tune.c", r"LEAST_HITS = (\d+)", "doc/memo.md", "At least {} hits"),
+    ("lib/store/estimate.c", r"TRUST_GAIN = 1\.0 / (\d+)", "doc/design.md", "raises it by 1/{}"))
+
+
 def defaults(tree):
-    """doc/store.md has the budgets that a cache has by default."""
+    """Pages have the numbers of the code: budgets by default, limits."""
+    for path, constant, page, words in CONSTANTS:
+        number = re.search(constant, tree.c[path])
+        wanted = words.format(number and number[1])
+        if wanted not in " ".join(read(page).split()):
+            yield page, 1, f"'{wanted}' is missing", f"{path} says so"
     text, code = read("doc/store.md"), tree.c["lib/store/cache_new.c"]
     for constant, option in (("DEFAULT_BYTES", "ram_bytes"), ("DEFAULT_DISK_BYTES", "disk_bytes")):
         unit, shift = re.search(rf"{constant} \(UINT64_C\((\d+)\) << (\d+)\)", code).groups()

@@ -260,7 +260,7 @@ typedef struct pc_model_options {
      * them; it is made if it is missing. The file there takes about the memory of the weights, and
      * is written anew when the model's files, the kernels or the library differ. The model maps it
      * until it is freed: it may be removed meanwhile, but not cut short. A folder that cannot be
-     * used is logged, and the model loads without. NULL: nothing is kept. */
+     * used is logged, and the model loads without; "" is PC_ERR_INVALID. NULL: nothing is kept. */
     const char *packed_weights;
 } pc_model_options;
 

@@ -244,7 +244,6 @@ static void damaged(const answer *want)
 static void no_folder(const answer *want)
 {
     char path[600];
-    check_answer("", want);
     check_answer("/proc/no-such-folder", want);
     check_answer(model_path, want); /* not a folder */
     snprintf(path, sizeof path, "%s/closed", pc_test_folder());

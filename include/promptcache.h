@@ -50,10 +50,11 @@
  * Conventions
  * - A call that can fail returns pc_status: 0 is success, > 0 a normal outcome with another
  *   meaning, < 0 an error. After an error, pc_error_text() names place and cause in one line.
- * - Every call can return PC_ERR_INVALID (a NULL argument, an unknown flag or enumerator, a struct
- *   without its INIT macro) and PC_ERR_NOMEM. A call that reads a struct can return
- *   PC_ERR_UNSUPPORTED (a field is set that this library does not know). Comments name the other
- *   codes; doc/errors.md explains them all.
+ * - Every call can return PC_ERR_INVALID (a NULL argument, an unknown flag or enumerator, a NaN, an
+ *   array longer than memory, a struct without its INIT macro) and PC_ERR_NOMEM. An enumerator that
+ *   exists, but not for this call, is PC_ERR_UNSUPPORTED. So is a field that is set in a struct and
+ *   that this library does not know. Comments name the other codes; doc/errors.md explains them
+ *   all.
  * - `pc_x_new/load/parse(&out, ...)` sets *out to NULL on failure. `pc_x_free(NULL)` does nothing;
  *   `pc_x_count(NULL)` is 0. Objects hold references to each other, so they may be freed in any
  *   order.

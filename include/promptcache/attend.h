@@ -51,14 +51,13 @@ typedef struct pc_attend_shape {
 PC_API size_t pc_pages_bytes(const pc_attend_shape *shape, size_t tokens);
 /* Writes tokens [first, first + count) of a run: k [count][kv_heads][k_dim], v [count][kv_heads]
  * [v_dim], fp32. Rotate K by the positions relative to the run's start if the run is to be moved.
- * Zero the memory before its first use: kernels read, but do not use, the end of the last page.
- * Threads may write different pages at once. F16 limits values to 65504.
- * I8 writes whole pages, since their scales depend on all their tokens: `first` is a multiple of
- * PC_PAGE_TOKENS, and if `count` is not, the last page is the run's last. To extend that page,
- * write it again from its first token. No zeroing is needed; infinities become the largest finite
- * value, NaNs zero.
- * `pages` is host memory, whatever the backend. For a device, copy the result there, or write pages
- * of the layout above with kernels of your own. */
+ * `pages` is aligned to 64 bytes. Zero the memory before its first use: kernels read, but do not
+ * use, the end of the last page. Threads may write different pages at once. F16 limits values to
+ * 65504. I8 writes whole pages, since their scales depend on all their tokens: `first` is a
+ * multiple of PC_PAGE_TOKENS, and if `count` is not, the last page is the run's last. To extend
+ * that page, write it again from its first token. No zeroing is needed; infinities become the
+ * largest finite value, NaNs zero. `pages` is host memory, whatever the backend. For a device, copy
+ * the result there, or write pages of the layout above with kernels of your own. */
 PC_API pc_status pc_pages_write(const pc_attend_shape *shape, void *pages, size_t first,
                                 size_t count, const float *k, const float *v);
 

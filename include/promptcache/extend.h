@@ -280,7 +280,7 @@ PC_API size_t pc_segment_tokens(const pc_segment *segment, const int32_t **token
  * NULL. Of a model with latent attention those of every head, with values of the width that the
  * model has, at most head_dim.
  * Returns PC_ERR_UNSUPPORTED (the states cannot be moved there, or belong to an application's
- * model), PC_ERR_STATE (the segment has values only). */
+ * model), PC_ERR_STATE (the segment has values only), PC_ERR_LIMIT (start is above 2^60). */
 PC_API pc_status pc_segment_read(const pc_segment *segment, int32_t layer, int64_t start, float *k,
                                  float *v);
 /* Releases the caller's reference. */

@@ -189,8 +189,9 @@ static pc_status set_positions(pc__kv *kv, size_t tokens, const int64_t *relativ
  * than reading into it. */
 static pc_status allocate_slab(pc__kv *kv, size_t pages, size_t layers)
 {
-    size_t bytes = pages * pc__kv_layer_page_bytes(&kv->shape), all;
-    if (__builtin_mul_overflow(bytes, layers, &all))
+    size_t bytes, all;
+    if (__builtin_mul_overflow(pages, pc__kv_layer_page_bytes(&kv->shape), &bytes)
+        || __builtin_mul_overflow(bytes, layers, &all))
         return pc__fail(PC_ERR_NOMEM, "out of memory (%zu pages)", pages);
     kv->slab = pc__alloc_aligned(&kv->mem, all, 64);
     if (!kv->slab)

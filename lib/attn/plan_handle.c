@@ -51,6 +51,7 @@ static pc_status read_shape(const pc_attend_shape *from, pc_attend_shape *to, pc
         return pc__fail(PC_ERR_INVALID,
                         "pc_attend_shape: %d heads over %d K/V heads of %d and %d dimensions",
                         to->heads, to->kv_heads, to->k_dim, to->v_dim);
+    PC__TRY_RETURN(pc__check_enum("pc_attend_shape", "dtype", to->dtype, PC_DTYPE_I8));
     if (!pc__kv_dtype_known(to->dtype))
         return pc__fail(PC_ERR_UNSUPPORTED,
                         "pc_attend_shape: K and V of dtype %u (F32, BF16, F16 and I8 are read)",
@@ -68,6 +69,20 @@ size_t pc_pages_bytes(const pc_attend_shape *shape, size_t tokens)
         return 0;
     page = pc__kv_layer_page_bytes(&kv);
     return tokens > SIZE_MAX / page - 1 ? 0 : (tokens + PC__PAGE - 1) / PC__PAGE * page;
+}
+
+/* The memory of tokens [0, first + count) must exist. */
+static pc_status check_pages(const pc_attend_shape *shape, const void *pages, size_t first,
+                             size_t count)
+{
+    size_t end;
+    if ((uintptr_t)pages % 64)
+        return pc__fail(PC_ERR_INVALID, "pc_pages_write: pages are not 64-byte aligned");
+    if (__builtin_add_overflow(first, count, &end) || !pc_pages_bytes(shape, end))
+        return pc__fail(PC_ERR_INVALID,
+                        "pc_pages_write: %zu tokens from token %zu on: no memory holds so many",
+                        count, first);
+    return PC_OK;
 }
 
 static pc_status write_i8_pages(const pc__kv_shape *shape, uint8_t *layer, size_t first,
@@ -97,6 +112,9 @@ pc_status pc_pages_write(const pc_attend_shape *shape, void *pages, size_t first
     PC__TRY_RETURN(read_shape(shape, &read, &view.shape));
     if (count && (!pages || !k || !v))
         return pc__fail(PC_ERR_INVALID, "pc_pages_write: pages, k or v is NULL");
+    if (!count)
+        return PC_OK;
+    PC__TRY_RETURN(check_pages(&read, pages, first, count));
     if (read.dtype == PC_DTYPE_I8)
         return write_i8_pages(&view.shape, layer, first, count, k, v);
     view.layer = &layer;
@@ -123,16 +141,13 @@ static pc_status copy_relative(const pc_run *run, size_t index, int64_t *to)
     return PC_OK;
 }
 
+/* All formats that exist are read. */
 static pc_status set_dtype(pc__kv *run, const pc_plan_args *args, size_t index)
 {
     uint32_t dtype = args->dtypes ? args->dtypes[index] : PC_DTYPE_DEFAULT;
     if (dtype == PC_DTYPE_DEFAULT)
         return PC_OK;
-    if (!pc__kv_dtype_known(dtype))
-        return pc__fail(
-            PC_ERR_UNSUPPORTED,
-            "pc_plan_new: run %zu has K and V of dtype %u (F32, BF16, F16 and I8 are read)", index,
-            dtype);
+    PC__TRY_RETURN(pc__check_enum("pc_plan_args", "dtypes", dtype, PC_DTYPE_I8));
     run->shape.dtype = dtype;
     return PC_OK;
 }
@@ -305,6 +320,9 @@ pc_status pc_plan_new(pc_plan **out, pc_context *context, const pc_plan_args *ar
         return pc__fail(PC_ERR_INVALID,
                         "pc_plan_new: context, args, shape, runs, positions or first is NULL");
     PC__TRY_RETURN(pc__check_flags("pc_plan_args", read.flags, PC_PLAN_PER_ROW));
+    if (read.row_count >= UINT32_MAX || read.run_count >= UINT32_MAX)
+        return pc__fail(PC_ERR_LIMIT, "pc_plan_new: %zu rows over %zu runs", read.row_count,
+                        read.run_count);
     if (!(plan = pc__calloc(&context->mem, 1, sizeof *plan)))
         return PC_ERR_NOMEM;
     plan->references = 1;
@@ -359,6 +377,9 @@ static pc_status find_rope(pc_plan *plan, const pc_rope *from, const pc__rope **
                         "pc_rope: %d dims of %d, interleaved %u, factor %g, frequency %s",
                         read.dims, plan->shape.k_dim, read.interleaved, (double)read.factor,
                         read.frequency ? "given" : "NULL");
+    for (int32_t i = 0; i < read.dims / 2; i++)
+        if (!isfinite(read.frequency[i]))
+            return pc__fail(PC_ERR_INVALID, "pc_rope: frequency %d is %g", i, read.frequency[i]);
     read.factor = read.factor == 0.0f ? 1.0f : read.factor;
     while (own && !same_rope(&own->rope, &read))
         own = own->next;
@@ -372,6 +393,14 @@ static pc_status find_rope(pc_plan *plan, const pc_rope *from, const pc__rope **
         plan->ropes = own;
     }
     *out = &own->rope;
+    return PC_OK;
+}
+
+static pc_status check_numbers(const char *name, const float *numbers, int32_t count)
+{
+    for (int32_t i = 0; numbers && i < count; i++)
+        if (isnan(numbers[i]))
+            return pc__fail(PC_ERR_INVALID, "pc_attend: %s of head %d is NaN", name, i);
     return PC_OK;
 }
 
@@ -463,6 +492,8 @@ pc_status pc_attend(pc_plan *plan, const pc_attend_args *args)
         return pc__fail(PC_ERR_INVALID, "pc_attend: window %lld, chunk %lld, soft cap %g, scale %g",
                         (long long)read.window, (long long)read.chunk, (double)read.soft_cap,
                         (double)read.scale);
+    PC__TRY_RETURN(check_numbers("slopes", read.slopes, plan->shape.heads));
+    PC__TRY_RETURN(check_numbers("sinks", read.sinks, plan->shape.heads));
     PC__TRY_RETURN(check_far(plan, &read));
     PC__TRY_RETURN(check_apart(plan, &read));
     PC__TRY_RETURN(set_pages(plan, &read));

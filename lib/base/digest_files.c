@@ -9,6 +9,7 @@
 #include "base/digest.h"
 #include "base/fail.h"
 #include "base/file.h"
+#include "base/options.h"
 
 enum { PART = 1 << 15, PROGRESS = 1 << 25 }; /* bytes: of a read, between two reports */
 
@@ -74,6 +75,7 @@ pc_status pc_fingerprint_files(uint8_t fingerprint[32], const char *const *paths
     if (!fingerprint || !paths || !count)
         return pc__fail(PC_ERR_INVALID,
                         "pc_fingerprint_files: fingerprint is NULL, or paths is NULL or empty");
+    PC__TRY_RETURN(pc__check_array("pc_fingerprint_files", "paths", paths, count, sizeof(*paths)));
     memset(fingerprint, 0, 32);
     if (sodium_init() < 0) /* selects code for this CPU */
         return pc__fail(PC_ERR_INTERNAL, "pc_fingerprint_files: libsodium cannot be initialised");

@@ -55,3 +55,21 @@ pc_status pc__check_flags(const char *name, uint64_t flags, uint64_t known)
                         (unsigned long long)(flags & ~known));
     return PC_OK;
 }
+
+pc_status pc__check_enum(const char *name, const char *field, uint32_t value, uint32_t last)
+{
+    if (value > last)
+        return pc__fail(PC_ERR_INVALID, "%s: %s is %u, which does not exist", name, field, value);
+    return PC_OK;
+}
+
+pc_status pc__check_array(const char *call, const char *name, const void *array, size_t count,
+                          size_t element)
+{
+    if (!array && count)
+        return pc__fail(PC_ERR_INVALID, "%s: %s is NULL, but has %zu elements", call, name, count);
+    if (count > PTRDIFF_MAX / element)
+        return pc__fail(PC_ERR_INVALID, "%s: %s has %zu elements: no memory holds so many", call,
+                        name, count);
+    return PC_OK;
+}

@@ -23,4 +23,13 @@ pc_status pc__result_write(void *dst, size_t v1_size, const void *src, size_t sr
 /* PC_ERR_INVALID: `flags` of `name` has bits that are not in `known`. */
 pc_status pc__check_flags(const char *name, uint64_t flags, uint64_t known);
 
+/* PC_ERR_INVALID: an enumerator above `last` does not exist. One that exists, but that the call
+ * does not take, is PC_ERR_UNSUPPORTED; the caller says so. */
+pc_status pc__check_enum(const char *name, const char *field, uint32_t value, uint32_t last);
+
+/* PC_ERR_INVALID: an array of `call` is NULL but has elements, or has more than fit into memory, so
+ * that sums and products of its size would wrap. */
+pc_status pc__check_array(const char *call, const char *name, const void *array, size_t count,
+                          size_t element);
+
 #endif

@@ -35,8 +35,10 @@ pc_status pc__memo_work_read(pc_memo_work *out, const pc_memo_work *work)
 {
     PC__TRY_RETURN(
         pc__options_read(out, sizeof *out, PC__V1_SIZE(pc_memo_work, alpha), work, "pc_memo_work"));
-    if (!(out->alpha >= 0) || out->alpha > 1e6)
-        return pc__fail(PC_ERR_INVALID, "pc_memo_work: alpha is %g", out->alpha);
+    PC__TRY_RETURN(pc__check_enum("pc_memo_work", "loss", out->loss, PC_LOSS_KL));
+    if (!(out->alpha >= 0) || out->alpha > 1e6 || isnan(out->limit))
+        return pc__fail(PC_ERR_INVALID, "pc_memo_work: alpha is %g, limit is %g", out->alpha,
+                        out->limit);
     if (!(out->hit_percentile >= 0 && out->hit_percentile <= 100) || isnan(out->hit_limit))
         return pc__fail(PC_ERR_INVALID, "pc_memo_work: hit_percentile is %g, hit_limit is %g",
                         out->hit_percentile, out->hit_limit);
@@ -48,14 +50,11 @@ pc_status pc__memo_work_read(pc_memo_work *out, const pc_memo_work *work)
 
 static pc_status check_add(const pc_memo *memo, const pc_input *inputs, size_t count)
 {
-    if (!memo || (!inputs && count))
-        return pc__fail(PC_ERR_INVALID, "pc_memo_add: memo or inputs is NULL");
+    if (!memo)
+        return pc__fail(PC_ERR_INVALID, "pc_memo_add: memo is NULL");
     if (memo->options.flags & PC_MEMO_READ_ONLY)
         return pc__fail(PC_ERR_STATE, "pc_memo_add: %s was opened read-only", memo->dir.path);
-    for (size_t i = 0; i < count; i++)
-        if (!inputs[i].tokens || !inputs[i].count)
-            return pc__fail(PC_ERR_INVALID, "pc_memo_add: input %zu has no tokens", i);
-    return PC_OK;
+    return pc__inputs_check("pc_memo_add", inputs, count);
 }
 
 static void clear_batch(add_batch *b)

@@ -144,8 +144,9 @@ pc_status pc_tokenize(const pc_model *model, const char *text, size_t size, uint
                       int32_t *tokens, size_t capacity, size_t *count)
 {
     PC__HOLD(pc_model, model);
-    if (!model || (!text && size) || (!tokens && capacity) || !count)
-        return pc__fail(PC_ERR_INVALID, "pc_tokenize: model, text, tokens or count is NULL");
+    if (!model || (!tokens && capacity) || !count)
+        return pc__fail(PC_ERR_INVALID, "pc_tokenize: model, tokens or count is NULL");
+    PC__TRY_RETURN(pc__check_array("pc_tokenize", "text", text, size, 1));
     PC__TRY_RETURN(pc__check_flags("pc_tokenize", flags, PC_TOKENIZE_SPECIAL | PC_TOKENIZE_BOS));
     *count = 0;
     if (model->tokenizer)
@@ -158,8 +159,9 @@ pc_status pc_detokenize(const pc_model *model, const int32_t *tokens, size_t cou
                         char *text, size_t capacity, size_t *size)
 {
     PC__HOLD(pc_model, model);
-    if (!model || (!tokens && count) || (!text && capacity) || !size)
-        return pc__fail(PC_ERR_INVALID, "pc_detokenize: model, tokens, text or size is NULL");
+    if (!model || (!text && capacity) || !size)
+        return pc__fail(PC_ERR_INVALID, "pc_detokenize: model, text or size is NULL");
+    PC__TRY_RETURN(pc__check_array("pc_detokenize", "tokens", tokens, count, sizeof *tokens));
     PC__TRY_RETURN(pc__check_flags("pc_detokenize", flags, PC_TOKENIZE_SPECIAL));
     *size = 0;
     if (model->tokenizer)

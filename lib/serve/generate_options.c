@@ -19,10 +19,12 @@ static pc_status check_levels(const pc_generate_options *o, const char *call)
                         call, o->encoding, o->repair, o->visibility);
     if (o->repair == PC_REPAIR_FIRST && !o->repair_tokens)
         return pc__fail(PC_ERR_INVALID, "%s: PC_REPAIR_FIRST needs repair_tokens", call);
-    if (o->repair == PC_REPAIR_TOP && !(o->repair_percent > 0 && o->repair_percent <= 100))
+    if (!(o->repair_percent >= 0 && o->repair_percent <= 100)
+        || (o->repair == PC_REPAIR_TOP && !(o->repair_percent > 0)))
         return pc__fail(PC_ERR_INVALID,
-                        "%s: PC_REPAIR_TOP needs a repair_percent in (0, 100], not %g", call,
-                        (double)o->repair_percent);
+                        "%s: repair_percent is %g; it is at most 100, and above 0 for "
+                        "PC_REPAIR_TOP",
+                        call, (double)o->repair_percent);
     return PC_OK;
 }
 
@@ -46,8 +48,7 @@ static pc_status read_bench(pc_bench_options *out, const pc_bench_options *optio
 
 static pc_status check_salts(const pc_generate_options *o, const char *call)
 {
-    if (!o->salts && o->salt_count)
-        return pc__fail(PC_ERR_INVALID, "%s: salts is NULL", call);
+    PC__TRY_RETURN(pc__check_array(call, "salts", o->salts, o->salt_count, sizeof *o->salts));
     for (size_t i = 0; i < o->salt_count; i++) {
         const pc_salt *salt = &o->salts[i];
         if (!salt->data || !salt->size)
@@ -65,8 +66,10 @@ static pc_status check_options(const pc_generate_options *o, const char *call)
     PC__TRY_RETURN(pc__check_flags(call, o->flags, PC_GENERATE_KEEP | PC_GENERATE_LOGITS));
     if (o->samples > MAX_SAMPLES)
         return pc__fail(PC_ERR_LIMIT, "%s: %u samples, at most %d", call, o->samples, MAX_SAMPLES);
-    if ((!o->stop_tokens && o->stop_token_count) || (!o->stop_strings && o->stop_string_count))
-        return pc__fail(PC_ERR_INVALID, "%s: stop_tokens or stop_strings is NULL", call);
+    PC__TRY_RETURN(pc__check_array(call, "stop_tokens", o->stop_tokens, o->stop_token_count,
+                                   sizeof *o->stop_tokens));
+    PC__TRY_RETURN(pc__check_array(call, "stop_strings", o->stop_strings, o->stop_string_count,
+                                   sizeof(*o->stop_strings)));
     for (size_t i = 0; i < o->stop_string_count; i++)
         if (!o->stop_strings[i] || !*o->stop_strings[i])
             return pc__fail(PC_ERR_INVALID, "%s: stop string %zu is empty", call, i);
@@ -126,7 +129,8 @@ static pc_status copy_salts(pc__generation *g, const pc_model *model, const pc_g
     size_t bytes = o->salt_count * sizeof *o->salts;
     uint8_t *at;
     for (size_t i = 0; i < o->salt_count; i++)
-        bytes += o->salts[i].size;
+        if (__builtin_add_overflow(bytes, o->salts[i].size, &bytes))
+            return pc__fail(PC_ERR_INVALID, "salt %zu has %zu bytes", i, o->salts[i].size);
     g->options.salts = g->salts = bytes ? pc__alloc(&model->context->mem, bytes) : NULL;
     if (bytes && !g->salts)
         return PC_ERR_NOMEM;

@@ -56,6 +56,9 @@ static pc_status check_lane(const pc_model *model, const pc_lane *lane, size_t i
         return pc__fail(PC_ERR_INVALID,
                         "pc_eval: lane %zu: no tokens, or tokens, positions or spans is NULL",
                         index);
+    PC__TRY_RETURN(pc__check_array("pc_eval", "tokens", lane->tokens, lane->count, 8));
+    PC__TRY_RETURN(
+        pc__check_array("pc_eval", "spans", lane->spans, lane->span_count, sizeof *lane->spans));
     for (size_t i = 0; i < lane->count; i++) {
         if (lane->tokens[i] < 0 || lane->tokens[i] >= model->info.vocab)
             return pc__fail(PC_ERR_INVALID,
@@ -105,7 +108,7 @@ static pc_status check_encoder(const pc_model *model, const pc_eval_args *a)
 static pc_status check_args(const pc_model *model, const pc_eval_args *a)
 {
     PC__TRY_RETURN(pc__model_check_native(model, "pc_eval"));
-    if (!a->lanes || !a->lane_count)
+    if (!a->lane_count)
         return pc__fail(PC_ERR_INVALID, "pc_eval: no lanes");
     if (a->visibility > PC_VISIBLE_ALL || a->reserved)
         return pc__fail(PC_ERR_INVALID, "pc_eval: unknown visibility %u, or reserved is set",
@@ -342,6 +345,7 @@ pc_status pc_eval(const pc_model *model, const pc_eval_args *args)
         return pc__fail(PC_ERR_INVALID, "pc_eval: model or args is NULL");
     PC__TRY_RETURN(pc__options_read(&a, sizeof a, PC__V1_SIZE(pc_eval_args, trace_user), args,
                                     "pc_eval_args"));
+    PC__TRY_RETURN(pc__check_array("pc_eval", "lanes", a.lanes, a.lane_count, sizeof *a.lanes));
     for (size_t l = 0; a.segments && l < a.lane_count; l++)
         a.segments[l] = NULL;
     for (size_t l = 0; a.lanes && l < a.lane_count; l++)
@@ -395,6 +399,9 @@ pc_status pc_segment_read(const pc_segment *segment, int32_t layer, int64_t star
     const pc_model *model;
     if (!segment || start < 0)
         return pc__fail(PC_ERR_INVALID, "pc_segment_read: segment is NULL, or start is negative");
+    if (pc__is_far(start))
+        return pc__fail(PC_ERR_LIMIT, "pc_segment_read: start %lld is too far from 0",
+                        (long long)start);
     model = pc__segment_model(segment);
     if (!model || !pc__model_is_native(model))
         return pc__fail(PC_ERR_UNSUPPORTED,

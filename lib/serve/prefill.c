@@ -56,16 +56,14 @@ static pc_status read_prefill_options(pc_prefill_options *out, const pc_prefill_
 
 static pc_status check_prefill(const prefill_work *w)
 {
-    if (!w->model || (!w->inputs && w->count))
-        return pc__fail(PC_ERR_INVALID, "pc_prefill: model or inputs is NULL");
+    if (!w->model)
+        return pc__fail(PC_ERR_INVALID, "pc_prefill: model is NULL");
     PC__TRY_RETURN(pc__model_check_native(w->model, "pc_prefill"));
     if (w->options.logits && !w->logits)
         return pc__fail(PC_ERR_UNSUPPORTED, "pc_prefill: the model has no head that gives logits");
     if (w->options.segments && !pc__model_is_causal(w->model))
         return pc__fail(PC_ERR_UNSUPPORTED, "pc_prefill: an encoder's states cannot be segments");
-    for (size_t i = 0; i < w->count; i++)
-        if (!w->inputs[i].tokens || !w->inputs[i].count)
-            return pc__fail(PC_ERR_INVALID, "pc_prefill: input %zu has no tokens", i);
+    PC__TRY_RETURN(pc__inputs_check("pc_prefill", w->inputs, w->count));
     for (int32_t l = 0; w->options.map_layers && l < w->model->info.layers; l++)
         if (w->options.memo || w->options.map_layers[l] < 0 || w->options.map_layers[l] > l)
             return pc__fail(PC_ERR_INVALID,

@@ -181,15 +181,15 @@ static pc_status set_all(tuning *t)
 
 static pc_status check_tuning(const tuning *t)
 {
-    if (!t->memo || (!t->inputs && t->count))
-        return pc__fail(PC_ERR_INVALID, "pc_memo_tune: memo or inputs is NULL");
+    if (!t->memo)
+        return pc__fail(PC_ERR_INVALID, "pc_memo_tune: memo is NULL");
+    PC__TRY_RETURN(pc__inputs_check("pc_memo_tune", t->inputs, t->count));
     if (pc__memo_is_layerwise(t->memo))
         return pc__fail(
             PC_ERR_UNSUPPORTED,
             "pc_memo_tune: a memo of layers takes its thresholds from pc_memo_set_threshold");
-    if (t->work.loss > PC_LOSS_KL || !(t->work.limit >= 0))
-        return pc__fail(PC_ERR_INVALID, "pc_memo_tune: loss is %u, limit is %g", t->work.loss,
-                        t->work.limit);
+    if (!(t->work.limit >= 0))
+        return pc__fail(PC_ERR_INVALID, "pc_memo_tune: limit is %g", t->work.limit);
     if (t->work.loss != PC_LOSS_COSINE && !t->logits)
         return pc__fail(PC_ERR_UNSUPPORTED,
                         "pc_memo_tune: the model has no head; only PC_LOSS_COSINE can be measured");

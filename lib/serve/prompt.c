@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/options.h"
 #include "pml/pml_names.h"
 
 pc_prompt *pc__prompt_ref(const pc_prompt *prompt)
@@ -61,6 +62,7 @@ static pc_status check_schemas(pc_schema *const *schemas, size_t count)
 {
     if (!schemas || !count)
         return pc__fail(PC_ERR_INVALID, "pc_prompt: no schema given");
+    PC__TRY_RETURN(pc__check_array("pc_prompt", "schemas", schemas, count, sizeof(*schemas)));
     for (size_t i = 0; i < count; i++)
         if (!schemas[i])
             return pc__fail(PC_ERR_INVALID, "pc_prompt: schema %zu is NULL", i);
@@ -189,8 +191,7 @@ pc_status pc_prompt_parse(pc_prompt **out, pc_schema *const *schemas, size_t cou
     if (!out)
         return pc__fail(PC_ERR_INVALID, "pc_prompt_parse: out is NULL");
     *out = NULL;
-    if (!text && size)
-        return pc__fail(PC_ERR_INVALID, "pc_prompt_parse: text is NULL");
+    PC__TRY_RETURN(pc__check_array("pc_prompt_parse", "text", text, size, 1));
     return make_prompt(out, schemas, count, NULL, text ? text : "", size, options);
 }
 
@@ -230,6 +231,11 @@ static pc_status make_blocks(pc_prompt *prompt, size_t count)
 pc_status pc__check_tokens(const pc_model *model, const char *call, const int32_t *tokens,
                            size_t count)
 {
+    int32_t limit = model->info.context_length;
+    PC__TRY_RETURN(pc__check_array(call, "tokens", tokens, count, sizeof *tokens));
+    if (limit > 0 && count > (size_t)limit)
+        return pc__fail(PC_ERR_LIMIT, "%s: %zu tokens, the model's context is %d", call, count,
+                        limit);
     for (size_t i = 0; i < count; i++)
         if (tokens[i] < 0 || tokens[i] >= model->info.vocab)
             return pc__fail(PC_ERR_INVALID, "%s: token %zu is %d, the vocabulary has %d", call, i,
@@ -239,12 +245,8 @@ pc_status pc__check_tokens(const pc_model *model, const char *call, const int32_
 
 static pc_status check_prompt_tokens(const pc_model *model, const int32_t *tokens, size_t count)
 {
-    int32_t limit = model->info.context_length;
     if (!count)
         return pc__fail(PC_ERR_INVALID, "prompt: it is empty (no tokens)");
-    if (limit && count > (size_t)limit)
-        return pc__fail(PC_ERR_LIMIT, "prompt: %zu tokens, the model's context is %d", count,
-                        limit);
     return pc__check_tokens(model, "prompt", tokens, count);
 }
 
@@ -276,6 +278,7 @@ pc_status pc_prompt_from_tokens(pc_prompt **out, const pc_model *model, const in
     *out = NULL;
     if (!model || !tokens)
         return pc__fail(PC_ERR_INVALID, "pc_prompt_from_tokens: model or tokens is NULL");
+    PC__TRY_RETURN(check_prompt_tokens(model, tokens, count));
     copy = pc__calloc(&model->context->mem, count, sizeof *copy);
     if (!copy)
         return PC_ERR_NOMEM;
@@ -291,8 +294,9 @@ pc_status pc_prompt_from_text(pc_prompt **out, const pc_model *model, const char
     if (!out)
         return pc__fail(PC_ERR_INVALID, "pc_prompt_from_text: out is NULL");
     *out = NULL;
-    if (!model || (!text && size))
-        return pc__fail(PC_ERR_INVALID, "pc_prompt_from_text: model or text is NULL");
+    if (!model)
+        return pc__fail(PC_ERR_INVALID, "pc_prompt_from_text: model is NULL");
+    PC__TRY_RETURN(pc__check_array("pc_prompt_from_text", "text", text, size, 1));
     PC__TRY_RETURN(pc__model_tokens(model, text ? text : "", size,
                                     PC_TOKENIZE_SPECIAL | PC_TOKENIZE_BOS, &tokens, &count));
     return from_tokens(out, model, tokens, count);

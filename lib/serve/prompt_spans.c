@@ -37,10 +37,9 @@ static pc_status check_prompt_span(const pc_model *model, const pc_span *span, s
     last = relative_position(model, segment, hi - 1);
     if (span->start < 0 || span->start > start || last >= start - span->start)
         return pc__fail(PC_ERR_INVALID,
-                        "pc_prompt_from_spans: span %zu starts at %lld and ends at %lld, the new "
-                        "tokens stand at %lld",
-                        s, (long long)span->start, (long long)(span->start + last),
-                        (long long)start);
+                        "pc_prompt_from_spans: span %zu starts at %lld, its last token stands %lld "
+                        "behind that, the new tokens stand at %lld",
+                        s, (long long)span->start, (long long)last, (long long)start);
     return PC_OK;
 }
 
@@ -132,8 +131,12 @@ pc_status pc_prompt_from_spans(pc_prompt **out, const pc_model *model, const pc_
     if (!out)
         return pc__fail(PC_ERR_INVALID, "pc_prompt_from_spans: out is NULL");
     *out = NULL;
-    if (!model || (!spans && span_count) || (!tokens && token_count))
-        return pc__fail(PC_ERR_INVALID, "pc_prompt_from_spans: model, spans or tokens is NULL");
+    if (!model)
+        return pc__fail(PC_ERR_INVALID, "pc_prompt_from_spans: model is NULL");
+    PC__TRY_RETURN(
+        pc__check_array("pc_prompt_from_spans", "spans", spans, span_count, sizeof *spans));
+    PC__TRY_RETURN(
+        pc__check_array("pc_prompt_from_spans", "tokens", tokens, token_count, sizeof *tokens));
     if (!span_count && !token_count)
         return pc__fail(PC_ERR_INVALID, "pc_prompt_from_spans: no spans and no new tokens");
     PC__TRY_RETURN(pc__model_has_order(model));

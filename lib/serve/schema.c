@@ -93,6 +93,9 @@ pc_status pc__encode_options_read(pc_encode_options *out, const pc_encode_option
     if (out->reserved || out->encoding > PC_ENCODE_EXACT)
         return pc__fail(PC_ERR_INVALID, "%s: unknown encoding %u, or reserved is set", call,
                         out->encoding);
+    if (out->pin > 1 || !(out->ttl_seconds >= 0) || !(out->pin_seconds >= 0))
+        return pc__fail(PC_ERR_INVALID, "%s: pin is %u, ttl_seconds %g, pin_seconds %g", call,
+                        out->pin, out->ttl_seconds, out->pin_seconds);
     if (out->encoding == PC_ENCODE_EXACT)
         return pc__fail(PC_ERR_UNSUPPORTED, "%s: exact states depend on the prompt", call);
     return PC_OK;
@@ -191,8 +194,9 @@ pc_status pc_schema_parse(pc_schema **out, const pc_model *model, const char *te
     if (!out)
         return pc__fail(PC_ERR_INVALID, "pc_schema_parse: out is NULL");
     *out = NULL;
-    if (!model || (!text && size))
-        return pc__fail(PC_ERR_INVALID, "pc_schema_parse: model or text is NULL");
+    if (!model)
+        return pc__fail(PC_ERR_INVALID, "pc_schema_parse: model is NULL");
+    PC__TRY_RETURN(pc__check_array("pc_schema_parse", "text", text, size, 1));
     return make_schema(out, model, NULL, text ? text : "", size, options);
 }
 
@@ -230,7 +234,7 @@ pc_status pc_schema_get_item(const pc_schema *schema, size_t index, pc_item *ite
     const pc__node *node;
     if (!schema || !item)
         return pc__fail(PC_ERR_INVALID, "pc_schema_get_item: schema or item is NULL");
-    if (index + 1 >= schema->tree->node_count)
+    if (index >= schema->tree->node_count - 1)
         return pc__fail(PC_ERR_NOT_FOUND, "pc_schema_get_item: item %zu of %zu", index,
                         schema->tree->node_count - 1);
     node = schema->tree->nodes[index + 1];

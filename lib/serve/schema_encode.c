@@ -121,15 +121,6 @@ static uint64_t write_room(pc_cache *cache)
     return stats.budget_bytes / 16 + 1;
 }
 
-static pc_status check_encode(const pc_schema *schema, const pc_encode_options *o)
-{
-    if (o->pin > 1 || !(o->ttl_seconds >= 0) || !(o->pin_seconds >= 0))
-        return pc__fail(PC_ERR_INVALID,
-                        "pc_schema_encode: pin is %u, ttl_seconds %g, pin_seconds %g", o->pin,
-                        o->ttl_seconds, o->pin_seconds);
-    return pc__model_can_go_on(schema->model);
-}
-
 pc_status pc_schema_encode(const pc_schema *schema, pc_cache *cache,
                            const pc_encode_options *options)
 {
@@ -139,7 +130,7 @@ pc_status pc_schema_encode(const pc_schema *schema, pc_cache *cache,
     pc__request_regime regime;
     pc_status status;
     PC__TRY_RETURN(pc__encode_options_read(&e.options, options, schema, cache, "pc_schema_encode"));
-    PC__TRY_RETURN(check_encode(schema, &e.options));
+    PC__TRY_RETURN(pc__model_can_go_on(schema->model));
     regime = pc__regime_for_length(schema->model, e.options.rope_regime_length,
                                    schema->tree->length);
     e.work.ttl = e.options.ttl_seconds;

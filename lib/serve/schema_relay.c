@@ -36,8 +36,7 @@ static pc_status read_text(relay_text *out, const pc_allocator *mem, const char 
     pc_status status = PC_OK;
     if (path && data)
         return pc__fail(PC_ERR_INVALID, "pc_relay: %s and %s_file exclude each other", what, what);
-    if (!data && size)
-        return pc__fail(PC_ERR_INVALID, "pc_relay: %s is NULL", what);
+    PC__TRY_RETURN(pc__check_array("pc_relay", what, data, size, 1));
     *out = (relay_text){data ? data : "", size, NULL};
     if (path && (status = pc__relay_file(mem, path, &out->own, &out->size)) >= 0)
         out->data = out->own;
@@ -54,8 +53,8 @@ static pc_status check_relay(const pc_model *model, const pc_relay *r)
         return pc__fail(PC_ERR_INVALID, "pc_relay: system and tokens exclude each other");
     if (r->name && !*r->name)
         return pc__fail(PC_ERR_INVALID, "pc_relay: name is empty");
-    if (!r->tokens && r->token_count)
-        return pc__fail(PC_ERR_INVALID, "pc_relay: tokens is NULL");
+    PC__TRY_RETURN(
+        pc__check_array("pc_relay", "tokens", r->tokens, r->token_count, sizeof *r->tokens));
     return pc__check_tokens(model, "pc_relay", r->tokens, r->token_count);
 }
 
@@ -120,8 +119,9 @@ pc_status pc_prompt_fill(pc_prompt **out, const pc_schema *schema, const char *g
     if (!out)
         return pc__fail(PC_ERR_INVALID, "pc_prompt_fill: out is NULL");
     *out = NULL;
-    if (!schema || (!given && size))
-        return pc__fail(PC_ERR_INVALID, "pc_prompt_fill: schema or text is NULL");
+    if (!schema)
+        return pc__fail(PC_ERR_INVALID, "pc_prompt_fill: schema is NULL");
+    PC__TRY_RETURN(pc__check_array("pc_prompt_fill", "text", given, size, 1));
     return fill_slot(out, schema, given ? given : "", NULL, size);
 }
 
@@ -132,8 +132,8 @@ pc_status pc_prompt_fill_tokens(pc_prompt **out, const pc_schema *schema, const 
     if (!out)
         return pc__fail(PC_ERR_INVALID, "pc_prompt_fill_tokens: out is NULL");
     *out = NULL;
-    if (!schema || (!given && given_count))
-        return pc__fail(PC_ERR_INVALID, "pc_prompt_fill_tokens: schema or tokens is NULL");
+    if (!schema)
+        return pc__fail(PC_ERR_INVALID, "pc_prompt_fill_tokens: schema is NULL");
     PC__TRY_RETURN(pc__check_tokens(schema->model, "pc_prompt_fill_tokens", given, given_count));
     return fill_slot(out, schema, NULL, given, given_count);
 }

@@ -106,9 +106,7 @@ static pc_status check_systems_options(const pc_systems_options *o)
     if (o->format && o->format_file)
         return pc__fail(PC_ERR_INVALID,
                         "pc_systems_options: format and format_file exclude each other");
-    if (!o->format && o->format_size)
-        return pc__fail(PC_ERR_INVALID, "pc_systems_options: format is NULL");
-    return PC_OK;
+    return pc__check_array("pc_systems_options", "format", o->format, o->format_size, 1);
 }
 
 static pc_status make_schema(const pc_systems *s, const char *name, const char *text, size_t size,

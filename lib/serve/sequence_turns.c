@@ -48,9 +48,8 @@ static pc_status check_pushed(const pc_sequence *s, const char *call, const int3
     int64_t limit = pc__sequence_limit(s), context = s->model->info.context_length;
     int64_t end = (s->placed.sequence ? s->placed.next_position : s->prompt->end)
                   + (int64_t)s->pending;
-    PC__TRY_RETURN(pc__check_tokens(s->model, call, tokens, count));
     if (limit - end >= 0 && count <= (uint64_t)(limit - end))
-        return PC_OK;
+        return pc__check_tokens(s->model, call, tokens, count);
     if (limit == context)
         return pc__fail(PC_ERR_LIMIT,
                         "%s: %zu tokens behind position %lld, the model's context is %lld", call,
@@ -90,8 +89,9 @@ static pc_status push_tokens(pc_sequence *s, const char *call, const int32_t *to
 pc_status pc_sequence_push(pc_sequence *sequence, const int32_t *tokens, size_t count)
 {
     PC__HOLD(pc_sequence, sequence);
-    if (!sequence || (!tokens && count))
-        return pc__fail(PC_ERR_INVALID, "pc_sequence_push: sequence or tokens is NULL");
+    if (!sequence)
+        return pc__fail(PC_ERR_INVALID, "pc_sequence_push: sequence is NULL");
+    PC__TRY_RETURN(pc__check_array("pc_sequence_push", "tokens", tokens, count, sizeof *tokens));
     return push_tokens(sequence, "pc_sequence_push", tokens, count);
 }
 
@@ -106,8 +106,9 @@ pc_status pc_sequence_push_turn(pc_sequence *sequence, const char *text, size_t 
     int32_t *tokens = NULL, last;
     size_t count = 0, skip;
     pc_status status;
-    if (!sequence || (!text && size))
-        return pc__fail(PC_ERR_INVALID, "pc_sequence_push_turn: sequence or text is NULL");
+    if (!sequence)
+        return pc__fail(PC_ERR_INVALID, "%s: sequence is NULL", call);
+    PC__TRY_RETURN(pc__check_array(call, "text", text, size, 1));
     chat = &sequence->model->chat->pieces;
     pc__pml_env_of(&env, sequence->model, call);
     open.mem = close.mem = env.mem;

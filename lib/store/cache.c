@@ -157,6 +157,7 @@ pc_status pc_cache_set_quota(pc_cache *cache, const void *salt, size_t salt_size
     if (!salt != !salt_size)
         return pc__fail(PC_ERR_INVALID,
                         "pc_cache_set_quota: only one of salt and salt_size is given");
+    PC__TRY_RETURN(pc__check_array("pc_cache_set_quota", "salt", salt, salt_size, 1));
     id = pc__salt_digest(salt, salt_size);
     return pc__ram_tier_set_quota(cache->ram, &id, ram_bytes);
 }

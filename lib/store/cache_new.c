@@ -30,6 +30,7 @@ static pc_status check_cache_options(const pc_cache_options *o)
                         "pc_cache_new: PC_CACHE_MMAP and PC_CACHE_NO_MMAP exclude each other");
     if (!o->salt != !o->salt_size)
         return pc__fail(PC_ERR_INVALID, "pc_cache_new: only one of salt and salt_size is given");
+    PC__TRY_RETURN(pc__check_array("pc_cache_new", "salt", o->salt, o->salt_size, 1));
     if (!o->codecs != !o->codec_count)
         return pc__fail(PC_ERR_INVALID,
                         "pc_cache_new: only one of codecs and codec_count is given");

@@ -19,11 +19,10 @@ static pc_status check_key_parts(const pc_key_parts *p)
     if (p->position_scheme > PC_POSITION_LEARNED || p->encoding > PC_ENCODE_EXACT)
         return pc__fail(PC_ERR_INVALID, "pc_key_base: unknown position_scheme %u or encoding %u",
                         p->position_scheme, p->encoding);
+    PC__TRY_RETURN(pc__check_enum("pc_key_parts", "dtype", p->dtype, PC_DTYPE_I8));
     if (p->layout > PC_LAYOUT_LATENT && p->layout < PC_LAYOUT_APPLICATION)
         return pc__fail(PC_ERR_INVALID, "pc_key_base: layout %u is reserved", p->layout);
-    if (!p->salt && p->salt_size)
-        return pc__fail(PC_ERR_INVALID, "pc_key_base: parts.salt is NULL");
-    return PC_OK;
+    return pc__check_array("pc_key_base", "parts.salt", p->salt, p->salt_size, 1);
 }
 
 pc_status pc_key_base(uint8_t base[32], const pc_key_parts *parts)
@@ -46,8 +45,9 @@ pc_status pc_key_segment(uint8_t key[32], const uint8_t base[32], const uint8_t 
 {
     pc__id from, last = {{0}}, id;
     int holes = 0;
-    if (!key || !base || (!tokens && count))
-        return pc__fail(PC_ERR_INVALID, "pc_key_segment: key, base or tokens is NULL");
+    if (!key || !base)
+        return pc__fail(PC_ERR_INVALID, "pc_key_segment: key or base is NULL");
+    PC__TRY_RETURN(pc__check_array("pc_key_segment", "tokens", tokens, count, sizeof *tokens));
     for (size_t i = 0; relative && i < count; i++) {
         if (i ? relative[i] <= relative[i - 1] : relative[i] != 0)
             return pc__fail(PC_ERR_INVALID,
@@ -74,6 +74,7 @@ static pc_status read_put_options(pc_put_options *o, const pc_put_options *optio
         return pc__fail(
             PC_ERR_INVALID,
             "pc_cache_put: reserved is not 0, or only one of salt and salt_size is given");
+    PC__TRY_RETURN(pc__check_array("pc_cache_put", "salt", o->salt, o->salt_size, 1));
     if (!(o->cost_seconds >= 0 && o->cost_seconds < 1e18)
         || !(o->ttl_seconds >= 0 && o->ttl_seconds < 1e18))
         return pc__fail(PC_ERR_INVALID, "pc_cache_put: cost_seconds is %g, ttl_seconds %g",

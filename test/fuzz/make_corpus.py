@@ -6,6 +6,7 @@ folder for each target.
 
 Files that a fuzzer found (found_*) stay."""
 import base64
+import hashlib
 import json
 import os
 import struct
@@ -1293,8 +1294,17 @@ def make_index_file():
     save("index_file", "file_no_sums", b"\1" + index_file_bytes(both))
 
 
+# ---------------------------------------------------------------------- calls
+
+def make_calls():
+    """Bytes by chance: each chooses a call or an argument."""
+    for i in range(16):
+        data = b"".join(hashlib.sha256(b"%d %d" % (i, part)).digest() for part in range(4 + 2 * i))
+        save("calls", f"chance_{i:02}", data)
+
+
 for make in (make_gguf, make_safetensors, make_config, make_folder, make_tokenizer_json,
              make_tokenizer_model, make_llama2c, make_options, make_chat, make_pml, make_relay,
              make_serve, make_tokenize, make_disk_index, make_projector, make_map_store,
-             make_index_file):
+             make_index_file, make_calls):
     make()

@@ -3,6 +3,7 @@
 
 #include <pthread.h>
 #include <stdlib.h>
+#include <sys/stat.h>
 
 static void nothing(int kind)
 {
@@ -79,6 +80,8 @@ const char *const every_kind_name[] = {
     "alloc",    "free",  "log",   "parallel", "on_text", "cancelled",   "progress", "on_event",
     "on_bytes", "codec", "trace", "release",  "on_free", "on_disabled", "operation"};
 
+#define MOST_BYTES ((size_t)1 << 30) /* of one block; sanitizers end the process for more */
+
 static pthread_mutex_t memory_lock = PTHREAD_MUTEX_INITIALIZER;
 static int64_t every_blocks;
 
@@ -94,9 +97,11 @@ static void *on_alloc(void *user, size_t size, size_t align)
     void *memory = NULL;
     (void)user;
     every_called(ALLOC);
+    if (size > MOST_BYTES
+        || posix_memalign(&memory, align < sizeof(void *) ? sizeof(void *) : align, size))
+        return NULL;
     count_blocks(1);
-    return posix_memalign(&memory, align < sizeof(void *) ? sizeof(void *) : align, size) ? NULL
-                                                                                          : memory;
+    return memory;
 }
 
 static void on_release_memory(void *user, void *memory, size_t size, size_t align)
@@ -410,6 +415,22 @@ pc_status every_plan(pc_plan **out, pc_context *context)
     return pc_plan_new(out, context, &a);
 }
 
+/* A folder without weights: known, but refused. */
+static pc_status open_file(pc_model_file **out, pc_context *context)
+{
+    static const char config[] = "{\"model_type\": \"llama\", \"architectures\": "
+                                 "[\"LlamaForCausalLM\"], \"hidden_size\": 64, "
+                                 "\"num_attention_heads\": 4, \"num_hidden_layers\": 2, "
+                                 "\"intermediate_size\": 96, \"vocab_size\": 32, "
+                                 "\"rms_norm_eps\": 1e-5, \"max_position_embeddings\": 64}";
+    char path[320];
+    every_next_folder();
+    mkdir(every_folder, 0700);
+    snprintf(path, sizeof path, "%s/config.json", every_folder);
+    pc_test_write(path, config, sizeof config - 1);
+    return pc_model_file_open(out, context, every_folder, NULL);
+}
+
 static pc_status make_object(int which)
 {
     void **at = &every_object[which];
@@ -453,6 +474,8 @@ static pc_status make_object(int which)
         return pc_systems_new((pc_systems **)at, every_object[MODEL], every_object[CACHE], NULL);
     case FOLDER:
         return pc_folder_open((pc_folder **)at, every_object[CONTEXT], every_folder, NULL);
+    case FILE_OF_MODEL:
+        return open_file((pc_model_file **)at, every_object[CONTEXT]);
     default:
         return PC_ERR_INVALID;
     }
@@ -495,6 +518,8 @@ void every_make(uint32_t needed)
     for (int i = 1; i < OBJECTS; i++) {
         if (!(needed >> i & 1))
             continue;
+        if (i == MEMO || i == FOLDER)
+            every_next_folder();
         if (i == FOLDER)
             fill_folder();
         if (!CHECK_OK(make_object(i)))

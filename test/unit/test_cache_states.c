@@ -294,7 +294,7 @@ static void refused_states(pc_context *context)
     BAD(r.blocks = blocks, "block 1");
     BAD(r.layout = PC_LAYOUT_PAGES, "3 blocks of pages, 2 layers");
     BAD((r.layout = PC_LAYOUT_PAGES, r.layers = 3), "block 0 has 1000 bytes");
-    BAD((r.layout = PC_LAYOUT_PAGES, r.dtype = 9), "dtype 9");
+    BAD((r.layout = PC_LAYOUT_PAGES, r.dtype = 9), "dtype is 9");
     BAD((r.layout = PC_LAYOUT_PAGES, r.k_dim = 4096), "dimensions 4096");
 #undef BAD
     CHECK_INT(h.released, 0);

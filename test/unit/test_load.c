@@ -34,7 +34,7 @@ static void arguments(pc_context *context)
     CHECK_STATUS(pc_model_load(&model, context, "x", &options), PC_ERR_UNSUPPORTED);
     options.compute = 0;
     options.kv = PC_DTYPE_I8 + 1;
-    CHECK_STATUS(pc_model_new_shape(&model, context, "llama-1b", 0, &options), PC_ERR_UNSUPPORTED);
+    CHECK_STATUS(pc_model_new_shape(&model, context, "llama-1b", 0, &options), PC_ERR_INVALID);
     CHECK_ERROR_HAS("kv is 5");
     CHECK_STATUS(pc_model_new_shape(&model, context, "no-such-shape", 0, NULL), PC_ERR_NOT_FOUND);
     CHECK_ERROR_HAS("llama-1b");

@@ -340,6 +340,18 @@ size_t pc__prefill_batch_logits(const pc_model *model)
                                  : (size_t)native->encoder.classes;
 }
 
+pc_status pc__inputs_check(const char *call, const pc_input *inputs, size_t count)
+{
+    PC__TRY_RETURN(pc__check_array(call, "inputs", inputs, count, sizeof *inputs));
+    for (size_t i = 0; i < count; i++) {
+        if (!inputs[i].tokens || !inputs[i].count)
+            return pc__fail(PC_ERR_INVALID, "%s: input %zu has no tokens", call, i);
+        PC__TRY_RETURN(pc__check_array(call, "tokens", inputs[i].tokens, inputs[i].count,
+                                       sizeof *inputs[i].tokens));
+    }
+    return PC_OK;
+}
+
 static pc_status check_inputs(const pc_model *model, const pc__prefill_input *prompts, size_t count)
 {
     const pc_model_info *info = &model->info;

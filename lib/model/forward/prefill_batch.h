@@ -30,6 +30,8 @@ typedef struct pc__prefill_batch_options {
     void *cancel_user;
 } pc__prefill_batch_options;
 
+/* PC_ERR_INVALID names the input that has no tokens. `call`: for the error text. */
+pc_status pc__inputs_check(const char *call, const pc_input *inputs, size_t count);
 /* Passes have a bounded number of tokens. The results of a prompt do not depend on the others.
  * PC_ERR_INVALID and PC_ERR_LIMIT name the input. */
 pc_status pc__prefill_batch_run(const pc_model *model, const pc__prefill_input *prompts,

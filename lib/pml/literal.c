@@ -3,6 +3,7 @@
 
 #include <string.h>
 
+#include "pml/conversation.h"
 #include "pml/xml.h"
 
 pc_status pc__literal_add(pc__literal *literal, pc__piece_kind kind, const char *text, size_t size,
@@ -18,10 +19,13 @@ pc_status pc__literal_add(pc__literal *literal, pc__piece_kind kind, const char 
         literal->line = line;
         literal->column = column;
     }
-    if (literal->count && literal->pieces[literal->count - 1].kind == kind)
-        literal->pieces[literal->count - 1].end = literal->text.size;
+    pc__piece *last = literal->count ? &literal->pieces[literal->count - 1] : NULL;
+    int same_turn = !last || last->turn.number == literal->turn.number
+                    || !pc__conversation_matters(literal->env);
+    if (last && last->kind == kind && same_turn)
+        last->end = literal->text.size;
     else
-        literal->pieces[literal->count++] = (pc__piece){literal->text.size, kind};
+        literal->pieces[literal->count++] = (pc__piece){literal->text.size, kind, literal->turn};
     return PC_OK;
 }
 
@@ -87,7 +91,7 @@ void pc__literal_adjust(pc__literal *literal, int ends)
             at += size;
         }
         if (at > (kept ? literal->pieces[kept - 1].end : 0)) /* something is left of it */
-            literal->pieces[kept++] = (pc__piece){at, piece.kind};
+            literal->pieces[kept++] = (pc__piece){at, piece.kind, piece.turn};
     }
     literal->count = kept;
     literal->text.size = at;

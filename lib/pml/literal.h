@@ -11,10 +11,11 @@ typedef enum pc__piece_kind {
     PC__PIECE_FILE      /* exact */
 } pc__piece_kind;
 
-typedef struct pc__piece {
+struct pc__piece {
     size_t end; /* in the literal's text */
     pc__piece_kind kind;
-} pc__piece;
+    pc__turn turn;
+};
 
 typedef struct pc__literal {
     const pc__pml_env *env;
@@ -22,6 +23,7 @@ typedef struct pc__literal {
     pc__piece *pieces;
     size_t count, capacity;
     size_t line, column;
+    pc__turn turn; /* of what is added */
 } pc__literal;
 
 /* what leading and trailing blanks become: one, or none */

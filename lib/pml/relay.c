@@ -3,6 +3,7 @@
 
 #include <string.h>
 
+#include "pml/conversation.h"
 #include "pml/layout.h"
 #include "pml/literal.h"
 
@@ -165,6 +166,36 @@ static pc_status add_relay_node(pc__schema_tree *tree, const pc__pml_env *env, p
     return (node->path = pc__strdup(env->mem, path)) ? PC_OK : PC_ERR_NOMEM;
 }
 
+/* For the check of requests. */
+static pc_status note_system(pc__schema_tree *tree, const pc__pml_env *env,
+                             const pc__relay_source *source)
+{
+    size_t size = source->system_size;
+    const char *system = source->tokens ? NULL : strip_blanks(source->system, &size);
+    tree->slot_is_turn = !source->format && pc__conversation_matters(env);
+    if (!tree->slot_is_turn || !system || !size)
+        return PC_OK;
+    return (tree->slot_system = pc__strndup(env->mem, system, size)) ? PC_OK : PC_ERR_NOMEM;
+}
+
+/* Whether the model's own chat template makes of the request what its pieces make. */
+static pc_status check_request(const pc__pml_env *env, const pc__schema_tree *tree,
+                               const char *text, size_t size)
+{
+    char *copy;
+    if (!tree->slot_is_turn)
+        return PC_OK;
+    if (size && memchr(text, 0, size))
+        return pc__fail(PC_ERR_UNSUPPORTED, "the request's text has a byte 0");
+    if (!(copy = pc__strndup(env->mem, text, size)))
+        return PC_ERR_NOMEM;
+    const pc__jinja_message messages[] = {{"system", tree->slot_system}, {"user", copy}};
+    int from = tree->slot_system == NULL;
+    pc_status status = pc__chat_check_talk(env->chat, env->mem, messages + from, from ? 1 : 2);
+    pc__free(env->mem, copy);
+    return status;
+}
+
 static pc_status build_relay_tree(pc__schema_tree *tree, const pc__pml_env *env,
                                   const relay_template *t)
 {
@@ -177,6 +208,9 @@ static pc_status build_relay_tree(pc__schema_tree *tree, const pc__pml_env *env,
     tree->slot_lead = pc__strdup(env->mem, between);
     if (!tree->nodes || !tree->name || !tree->slot_lead)
         return status;
+    if ((status = note_system(tree, env, t->source)) < 0)
+        return status;
+    status = PC_ERR_NOMEM;
     PC__TRY(pc__string_map_new(&tree->paths, env->mem, 0), done);
     PC__TRY(add_relay_node(tree, env, PC__NODE_MODULE, "", &tree->root), done);
     status = PC_ERR_NOMEM;
@@ -232,6 +266,7 @@ pc_status pc__relay_user(const pc__pml_env *env, const pc__schema_tree *tree, co
     size_t lead = tree->lead_count;
     pc__literal run = {.env = env};
     text = strip_blanks(text, &size);
+    PC__TRY_RETURN(check_request(env, tree, text, size));
     pc_status status = pc__literal_around(&run, tree->slot_lead ? tree->slot_lead : "", text, size,
                                           behind, tokens, count);
     if (status >= 0 && *count >= lead

@@ -9,6 +9,7 @@
 #include "pml/pml_names.h"
 #include "pml/relay.h"
 #include "pml/chat_tag.h"
+#include "pml/conversation.h"
 #include "pml/literal.h"
 #include "pml/xml.h"
 
@@ -19,6 +20,8 @@ typedef struct resolver {
     size_t part_capacity;
     unsigned char *imported; /* [node_count] */
     pc__literal literal;
+    pc__conversation talk;
+    size_t turn_count;   /* of chat tags, those of the schema among them */
     pc__bytes key;       /* of a look-up by path */
     int64_t cursor;      /* start of the next text: behind the module before it */
     int referenced;      /* a module came before */
@@ -50,6 +53,10 @@ static pc_status end_text(resolver *r, int last)
     pc__part part = {.kind = PC__PART_TEXT};
     pc_status status = PC_OK;
     pc__literal_adjust(&r->literal, PC__BLANKS_NONE);
+    part.start = last && r->cursor < r->tree->length ? r->tree->length : r->cursor;
+    PC__TRY_RETURN(pc__conversation_note_pieces(&r->talk, part.start, PC__PART_TEXT,
+                                                r->literal.pieces, r->literal.count,
+                                                r->literal.text.data));
     if (last && r->tree->slot)
         status = pc__relay_user(r->env, r->tree, r->literal.text.data ? r->literal.text.data : "",
                                 r->literal.text.size, &part.tokens, &part.count);
@@ -61,7 +68,6 @@ static pc_status end_text(resolver *r, int last)
         pc__free(r->env->mem, part.tokens);
         return status;
     }
-    part.start = last && r->cursor < r->tree->length ? r->tree->length : r->cursor;
     part.path = pc__strdup(r->env->mem, "");
     r->cursor = r->text_end = part.start + (int64_t)part.count;
     if (!r->line && r->env->context_length > 0 && r->cursor > r->env->context_length) {
@@ -169,7 +175,9 @@ static pc_status add_argument(resolver *r, const pc__node *module, const pc__xml
     part.node = p;
     part.start = p->start;
     part.path = pc__strdup(r->env->mem, p->path);
-    return add_part(r, part);
+    PC__TRY_RETURN(add_part(r, part));
+    return pc__conversation_note(&r->talk, p->start, PC__PART_ARGUMENT, p->turn, a->value,
+                                 strlen(a->value));
 }
 
 static pc_status resolve_reference(resolver *r, const pc__node *parent, const pc__xml *e)
@@ -201,7 +209,10 @@ static pc_status resolve_chat_tag(resolver *r, const pc__node *module, const pc_
                              e->name);
     PC__TRY_RETURN(pc__chat_tag_of(r->env, e, &r->in_system, &tag));
     PC__TRY_RETURN(pc__literal_add_template(&r->literal, tag.open, e->line, e->column));
+    pc__turn outer = r->literal.turn;
+    r->literal.turn = (pc__turn){*e->name, ++r->turn_count};
     PC__TRY_RETURN(resolve_content(r, module, e));
+    r->literal.turn = outer;
     PC__TRY_RETURN(pc__literal_add_template(&r->literal, tag.close, e->line, e->column));
     return pc__literal_add_template(&r->literal, tag.generation, e->line, e->column);
 }
@@ -238,6 +249,8 @@ static pc_status add_schema_parts(resolver *r)
                          .count = node->token_count,
                          .start = node->start};
         PC__TRY_RETURN(add_part(r, part));
+        PC__TRY_RETURN(pc__conversation_note_pieces(&r->talk, node->start, 0, node->pieces,
+                                                    node->piece_count, node->text));
     }
     return PC_OK;
 }
@@ -295,6 +308,7 @@ static pc_status too_long(const resolver *r)
 static pc_status finish_parts(resolver *r)
 {
     PC__TRY_RETURN(add_schema_parts(r));
+    PC__TRY_RETURN(pc__conversation_check(&r->talk));
     PC__TRY_RETURN(list_imports(r));
     qsort(r->out->parts, r->out->part_count, sizeof *r->out->parts, compare_parts);
     r->out->end = r->tree->length > r->text_end ? r->tree->length : r->text_end;
@@ -327,6 +341,8 @@ static pc_status start_resolver(resolver *r, const pc__pml_env *env, const pc__s
                     .tree = tree,
                     .literal = {.env = env},
                     .key = {.mem = env->mem},
+                    .talk = {.env = env},
+                    .turn_count = tree->turn_count,
                     .in_system = tree->ends_in_system};
     r->out = pc__calloc(env->mem, 1, sizeof *r->out);
     r->imported = pc__calloc(env->mem, tree->node_count, 1);
@@ -336,6 +352,7 @@ static pc_status start_resolver(resolver *r, const pc__pml_env *env, const pc__s
 static pc_status end_resolver(resolver *r, pc_status status, pc__resolved **out)
 {
     pc__literal_free(&r->literal);
+    pc__conversation_free(&r->talk);
     pc__bytes_free(&r->key);
     pc__free(r->env->mem, r->imported);
     if (status < 0)

@@ -5,6 +5,7 @@
 #include "pml/pml_names.h"
 #include "pml/chat_tag.h"
 #include "pml/source_file.h"
+#include "pml/conversation.h"
 #include "pml/literal.h"
 #include "pml/xml.h"
 
@@ -119,6 +120,12 @@ static pc_status end_text(schema_builder *b, pc__node *parent)
         node->in_system |= b->literal.pieces[i].kind == PC__PIECE_TEMPLATE;
     if (!(node->text = pc__strndup(b->env->mem, b->literal.text.data, b->literal.text.size)))
         return PC_ERR_NOMEM;
+    if (pc__conversation_matters(b->env)) {
+        if (!(node->pieces = pc__calloc(b->env->mem, b->literal.count, sizeof *node->pieces)))
+            return PC_ERR_NOMEM;
+        memcpy(node->pieces, b->literal.pieces, b->literal.count * sizeof *node->pieces);
+        node->piece_count = b->literal.count;
+    }
     pc_status status = pc__literal_tokens(&b->literal, &node->tokens, &node->token_count);
     shorten_text(b, node);
     pc__literal_clear(&b->literal);
@@ -288,6 +295,7 @@ static pc_status build_parameter(schema_builder *b, pc__node *parent, const pc__
     if (twin)
         return pc__xml_fault(e, "the module has a parameter or module '%s' already", name);
     node->length = length;
+    node->turn = b->literal.turn;
     b->apart = 0; /* there may be no argument, or one that ends with anything */
     return fill_placeholder(b, e, node);
 }
@@ -297,8 +305,11 @@ static pc_status build_chat_tag(schema_builder *b, pc__node *parent, const pc__x
     pc__chat_tag tag;
     PC__TRY_RETURN(pc__chat_tag_of(b->env, e, &b->tree->ends_in_system, &tag));
     PC__TRY_RETURN(pc__literal_add_template(&b->literal, tag.open, e->line, e->column));
+    pc__turn outer = b->literal.turn;
+    b->literal.turn = (pc__turn){*e->name, ++b->tree->turn_count};
     if (!pc__xml_is_empty(e))
         PC__TRY_RETURN(build_content(b, parent, e));
+    b->literal.turn = outer;
     PC__TRY_RETURN(pc__literal_add_template(&b->literal, tag.close, e->line, e->column));
     return pc__literal_add_template(&b->literal, tag.generation, e->line, e->column);
 }
@@ -465,6 +476,7 @@ void pc__schema_tree_free(pc__schema_tree *tree, const pc_allocator *mem)
         pc__free(mem, node->children);
         pc__free(mem, node->tokens);
         pc__free(mem, node->text);
+        pc__free(mem, node->pieces);
         pc__free(mem, node);
     }
     for (size_t i = 0; i < tree->scaffold_count; i++)
@@ -472,6 +484,7 @@ void pc__schema_tree_free(pc__schema_tree *tree, const pc_allocator *mem)
     tree->paths.mem = mem;
     pc__string_map_free(&tree->paths);
     pc__free(mem, tree->scaffolds);
+    pc__free(mem, tree->slot_system);
     pc__free(mem, tree->slot_lead);
     pc__free(mem, tree->lead_tokens);
     pc__free(mem, tree->nodes);

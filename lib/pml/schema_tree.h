@@ -35,6 +35,14 @@ typedef enum pc__node_kind {
     PC__NODE_SLOT /* of a schema string: the place of the request's text (relay.h) */
 } pc__node_kind;
 
+/* A turn of a conversation: the chat tag that a text stands in. */
+typedef struct pc__turn {
+    char role;     /* 's', 'u', 'a' as the tags begin; 0: it stands in none */
+    size_t number; /* each tag has its own */
+} pc__turn;
+
+typedef struct pc__piece pc__piece; /* literal.h */
+
 typedef struct pc__node pc__node;
 struct pc__node {
     pc__node_kind kind;
@@ -48,7 +56,10 @@ struct pc__node {
     /* text: its tokens; parameter: its placeholder (scaffold text, then unk up to its length) */
     int32_t *tokens;
     size_t token_count;
-    char *text;               /* text: as tokenised; slot: the template behind the request's text */
+    char *text;        /* text: as tokenised; slot: the template behind the request's text */
+    pc__piece *pieces; /* of the text, if conversations have to be checked */
+    size_t piece_count;
+    pc__turn turn;            /* of a parameter */
     int uncached;             /* cache="false" here or above */
     int in_system;            /* the text has template pieces: special tokens count */
     pc__node *default_member; /* union: its scaffold= member, or NULL */
@@ -74,6 +85,9 @@ typedef struct pc__schema_tree {
     int64_t length;
     pc__node *slot;     /* of a schema string, else NULL */
     int ends_in_system; /* the last chat tag is a system prompt: the prompt continues behind it */
+    size_t turn_count;  /* of chat tags */
+    int slot_is_turn;   /* the slot is a user's turn of the chat template, */
+    char *slot_system;  /* behind this system prompt; NULL: none, or it came as tokens */
     char *slot_lead;    /* the text right before the slot, and its tokens */
     int32_t *lead_tokens;
     size_t lead_count;

@@ -110,17 +110,19 @@ pc_status pc_sequence_push_turn(pc_sequence *sequence, const char *text, size_t 
         return pc__fail(PC_ERR_INVALID, "%s: sequence is NULL", call);
     PC__TRY_RETURN(pc__check_array(call, "text", text, size, 1));
     chat = &sequence->model->chat->pieces;
+    pc__text turn = {text ? text : "", size},
+             answer = {sequence->text.text.data, sequence->text.text.size};
     pc__pml_env_of(&env, sequence->model, call);
     open.mem = close.mem = env.mem;
     PC__TRY(check_running(sequence, call), done);
     PC__TRY(pc__chat_check_role(sequence->model->chat, "user"), done);
+    PC__TRY(pc__chat_check_turn(sequence->model->chat, env.mem, answer, &turn), done);
     PC__TRY(pc__bytes_add_text(&open, chat->assistant_close), done);
     PC__TRY(pc__bytes_add_text(&open, chat->user_open), done);
     PC__TRY(pc__bytes_add_text(&close, chat->user_close), done);
     PC__TRY(pc__bytes_add_text(&close, chat->generation), done);
-    PC__TRY(
-        pc__literal_around(&run, open.data, text ? text : "", size, close.data, &tokens, &count),
-        done);
+    PC__TRY(pc__literal_around(&run, open.data, turn.data, turn.size, close.data, &tokens, &count),
+            done);
     last = sequence->count ? sequence->tokens[sequence->count - 1] : -1;
     skip = count && *chat->assistant_close && tokens[0] == last
            && pc__generation_stops(&sequence->generation, last);

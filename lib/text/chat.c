@@ -24,6 +24,9 @@ void pc__chat_free(pc__chat *chat, const pc_allocator *mem)
         pc__free(mem, chat->stop_strings[i]);
     pc__free(mem, chat->stop_strings);
     pc__free(mem, chat->stop_tokens);
+    pc__free(mem, chat->jinja);
+    pc__free(mem, chat->bos);
+    pc__free(mem, chat->eos);
     pc__free(mem, chat);
 }
 

@@ -5,6 +5,7 @@
 #ifndef PC_TEXT_CHAT_H
 #define PC_TEXT_CHAT_H
 
+#include "text/jinja.h"
 #include "text/tokenizer.h"
 
 /* Special tokens in these texts ("<|im_start|>", "<s>") become tokens; in documents they stay text.
@@ -34,9 +35,14 @@ typedef struct pc__chat {
     size_t stop_string_count;
     int32_t *stop_tokens;
     size_t stop_token_count;
+    /* The model's own template and the tokens that it writes, if the pieces were read from it. */
+    char *jinja, *bos, *eos;
+    int is_fixed; /* it does not look into the content of messages */
+    int counts;   /* it names numbers that could be of turns, more than were probed */
 } pc__chat;
 
-enum { PC__CHAT_STOPS = 16 };
+/* PC__CHAT_PROBED: the longest conversation that any reading of a template tries. */
+enum { PC__CHAT_STOPS = 16, PC__CHAT_PROBED = 6 };
 
 /* A template as a table entry; lists end with NULL. */
 typedef struct pc__chat_template {
@@ -66,7 +72,21 @@ void pc__chat_free(pc__chat *chat, const pc_allocator *mem);
  * do. `role` "system" means a system prompt that is not empty. */
 pc_status pc__chat_check_role(const pc__chat *chat, const char *role);
 
+/* Whether the model's own template makes of this conversation, whose last message is a user's, what
+ * the pieces make. PC_ERR_UNSUPPORTED: it does not; the text says what to do. */
+pc_status pc__chat_check_talk(const pc__chat *chat, const pc_allocator *mem,
+                              const pc__jinja_message *messages, size_t count);
+/* Likewise of a user's turn behind an answer. May take the blanks at the ends from *text, as the
+ * template does. */
+pc_status pc__chat_check_turn(const pc__chat *chat, const pc_allocator *mem, pc__text answer,
+                              pc__text *text);
+
 /* For chat_jinja.c. */
+/* PC_MISS: the pieces make something else of `composed` (NULL: of the messages) than the template
+ * makes of the messages, from message *from on. Other failures are the template's. */
+pc_status pc__chat_compare(const pc__chat *chat, pc__jinja *jinja, const pc_allocator *mem,
+                           const pc__jinja_message *messages, size_t count,
+                           const pc__jinja_message *composed, size_t *from);
 pc_status pc__chat_new(pc__chat **out, const pc_allocator *mem, const pc__tokenizer *tokenizer,
                        const pc__chat_template *form);
 /* The pieces of a Jinja template. PC_MISS: they cannot be found for certain; why [size]. */

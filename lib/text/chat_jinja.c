@@ -210,63 +210,35 @@ static pc_status read_system(template_reading *r, pc__text after)
 
 /* ------------------------------------------------------------------ checking */
 
-static pc_status add_piece(const template_reading *r, pc__bytes *out, int piece)
+/* Whether the pieces make of the conversation from message `from` on what the text makes of it. */
+static pc_status check_conversation(template_reading *r, const pc__chat *chat, size_t from)
 {
-    return pc__bytes_add(out, r->piece[piece].data, r->piece[piece].size);
+    size_t where;
+    pc_status status = pc__chat_compare(chat, r->jinja, r->mem, conversation + from,
+                                        sizeof conversation / sizeof *conversation - from, NULL,
+                                        &where);
+    if (status == PC_MISS)
+        return not_known(r, "a longer conversation is not made of the same pieces");
+    return status < 0 ? failed(r, status) : PC_OK;
 }
 
-/* Composes the conversation from message `from` on. `late_system`: the system prompt stands in the
- * last user turn. */
-static pc_status compose(const template_reading *r, pc__bytes *out, size_t from, int late_system)
+/* A number of the text may be one of turns: a conversation of more turns than that is tried. If it
+ * is too large for that, or the conversation differs, every conversation has to be tried. */
+static pc_status check_numbers(template_reading *r, pc__chat *chat)
 {
-    const size_t last = sizeof conversation / sizeof *conversation - 1;
-    int joined = 0;
-    out->size = 0;
-    if (from || late_system)
-        PC__TRY_RETURN(add_piece(r, out, EMPTY));
-    for (size_t i = from + (size_t)late_system; i <= last; i++) {
-        const char *role = conversation[i].role;
-        int system = *role == 's', user = *role == 'u';
-        int begin = system ? SYSTEM_OPEN : user ? OPEN : ANSWER_OPEN;
-        int end = system ? SYSTEM_CLOSE : user ? CLOSE : ANSWER_CLOSE;
-        if (!joined)
-            PC__TRY_RETURN(add_piece(r, out, begin));
-        if (late_system && i == last) {
-            PC__TRY_RETURN(pc__bytes_add_text(out, S));
-            PC__TRY_RETURN(add_piece(r, out, SYSTEM_CLOSE));
-        }
-        PC__TRY_RETURN(pc__bytes_add_text(out, conversation[i].content));
-        PC__TRY_RETURN(add_piece(r, out, end));
-        joined = system && r->joins;
-    }
-    return add_piece(r, out, GENERATION);
-}
-
-/* Whether the system prompt is just text before a user's: then it may stand before any of them. */
-static int is_movable(const template_reading *r)
-{
-    pc__text open = range_of(&r->piece[SYSTEM_OPEN]), empty = range_of(&r->piece[EMPTY]),
-             user = range_of(&r->piece[OPEN]);
-    return r->joins && pc__text_begins(open, empty)
-           && pc__text_equals(after_first(open, empty.size), user);
-}
-
-static pc_status check_conversation(template_reading *r, size_t from)
-{
-    pc__bytes want = {.mem = r->mem}, got = {.mem = r->mem};
-    pc_status status = render(r, &want, conversation + from,
-                              sizeof conversation / sizeof *conversation - from, 1);
-    int equal = 0;
-    if (status == PC_OK && (status = compose(r, &got, from, 0)) >= 0)
-        equal = pc__text_equals(range_of(&want), range_of(&got));
-    if (status == PC_OK && !equal && !from && is_movable(r)
-        && (status = compose(r, &got, from, 1)) >= 0)
-        equal = pc__text_equals(range_of(&want), range_of(&got));
-    pc__bytes_free(&want);
-    pc__bytes_free(&got);
-    return status != PC_OK ? status
-           : equal         ? PC_OK
-                           : not_known(r, "a longer conversation is not made of the same pieces");
+    enum { LARGEST = 56, BEYOND = 5 };
+    pc__jinja_message talk[LARGEST + BEYOND];
+    int64_t number = pc__jinja_largest_number(r->jinja);
+    size_t count = (size_t)(number < LARGEST ? number : LARGEST) / 2 * 2 + BEYOND, where;
+    if (number < 3)
+        return PC_OK;
+    for (size_t i = 0; i < count; i++)
+        talk[i] = i % 2 ? (pc__jinja_message){"assistant", A1} : (pc__jinja_message){"user", U1};
+    pc_status status = number > LARGEST
+                           ? PC_MISS
+                           : pc__chat_compare(chat, r->jinja, r->mem, talk, count, NULL, &where);
+    chat->counts = status != PC_OK;
+    return status == PC_ERR_NOMEM ? status : PC_OK;
 }
 
 static pc_status read_pieces(template_reading *r)
@@ -275,11 +247,7 @@ static pc_status read_pieces(template_reading *r)
     pc_status status = read_beginning(r, &before, &after);
     if (status == PC_OK)
         status = read_turns(r, before, after);
-    if (status == PC_OK)
-        status = read_system(r, after);
-    if (status == PC_OK && !r->no_system)
-        status = check_conversation(r, 0);
-    return status == PC_OK ? check_conversation(r, 1) : status;
+    return status == PC_OK ? read_system(r, after) : status;
 }
 
 /* ------------------------------------------------------------------ the template */
@@ -343,6 +311,25 @@ static pc_status make_template(template_reading *r, pc__chat **out)
     return status;
 }
 
+/* Keeps the text beside the pieces, and compares what both make of longer conversations. */
+static pc_status check_template(template_reading *r, pc__chat *chat, const char *jinja)
+{
+    pc_status status = PC_OK;
+    if (!(chat->jinja = pc__strdup(r->mem, jinja)))
+        return PC_ERR_NOMEM;
+    chat->bos = r->bos;
+    chat->eos = r->eos;
+    r->bos = r->eos = NULL;
+    if (!r->no_system)
+        status = check_conversation(r, chat, 0);
+    if (status == PC_OK)
+        status = check_conversation(r, chat, 1);
+    if (status == PC_OK)
+        status = check_numbers(r, chat);
+    chat->is_fixed = !pc__jinja_has_looked(r->jinja);
+    return status;
+}
+
 static pc_status token_text(const template_reading *r, int32_t token, char **out)
 {
     pc__text text = pc__token_bytes(r->tokenizer, token);
@@ -370,8 +357,10 @@ pc_status pc__chat_from_jinja(pc__chat **out, const pc_allocator *mem,
     status = status < 0 ? failed(&r, status) : read_pieces(&r);
     if (status == PC_OK)
         status = make_template(&r, out);
+    if (status == PC_OK)
+        status = check_template(&r, *out, jinja);
 done:
-    if (status < 0) {
+    if (status != PC_OK) {
         pc__chat_free(*out, mem);
         *out = NULL;
     }

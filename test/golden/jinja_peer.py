@@ -65,23 +65,14 @@ class Jinja:
             return None
 
 
-class Ours:
-    """The library's interpreter, `program` (test/support/run_jinja.c)."""
-
-    def __init__(self, program):
-        self.process = subprocess.Popen([program], stdin=subprocess.PIPE, stdout=subprocess.PIPE)
-
-    def ask(self, text, talk, bos, eos, generate=True, **more):
-        """The answer: a dict with "made" or "refused"."""
-        line = json.dumps({"template": text, "messages": talk, "bos": bos, "eos": eos,
-                           "generate": generate, **more})
-        self.process.stdin.write(line.encode() + b"\n")
-        self.process.stdin.flush()
-        answer = self.process.stdout.readline()
-        if not answer:
-            raise SystemExit("the program ended at: " + line)
-        return json.loads(answer)
-
-    def close(self):
-        self.process.stdin.close()
-        return self.process.wait()
+def ask(program, questions):
+    """The answers of the library's interpreter, `program` (test/support/run_jinja.c): dicts with
+    "made", "refused" or "unknown". A question: template, messages, bos, eos, generate, chat."""
+    keys = ("template", "messages", "bos", "eos", "generate", "chat")
+    lines = "".join(json.dumps(dict(zip(keys, q))) + "\n" for q in questions)
+    ran = subprocess.run([program], input=lines.encode(), stdout=subprocess.PIPE, check=False)
+    answers = [json.loads(line) for line in ran.stdout.splitlines()]
+    if ran.returncode or len(answers) != len(questions):
+        raise SystemExit("the program ended with %d at: %s" % (
+            ran.returncode, lines.splitlines()[len(answers) % len(questions)]))
+    return answers

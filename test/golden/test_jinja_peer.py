@@ -10,10 +10,12 @@ import os
 import random
 import sys
 
-from jinja_peer import Jinja, Ours
+from jinja_peer import Jinja, ask
 
 TALK = [["system", "Be brief."], ["user", " Hi\nthere "], ["assistant", "<think>a</think>Yes?\n"],
         ["user", "Who, b\u00e4r \u01c6 stra\u00dfe A?"], ["assistant", ""], ["user", "x"]]
+
+BATCH = 500  # templates that one process runs
 
 NAMES = ["messages", "m", "x", "y", "ns", "bos_token", "eos_token", "tools", "nothing",
          "add_generation_prompt", "loop", "mac", "lst", "mp", "txt", "it"]
@@ -205,9 +207,8 @@ class Maker:
         return begin + self.body(self.r.choice([0, 1, 2, 3]), False)
 
 
-def compare(ours, text, talk, generate):
+def compare(answer, text, talk, generate):
     """0: equal, 1: refused, 2: both refuse, 3: different"""
-    answer = ours.ask(text, talk, "<s>", None, generate)
     jinja = Jinja(text)
     want = jinja.render(talk, "<s>", None, generate)
     if "made" not in answer:
@@ -217,30 +218,39 @@ def compare(ours, text, talk, generate):
     return 3, "%r\n  ours  %r\n  jinja %r\n  %s" % (text, answer["made"], want, jinja.error)
 
 
+def questions(seed, first, count):
+    made = []
+    for i in range(first, first + count):
+        maker = Maker(random.Random(seed * 1000003 + i))
+        text = maker.template()
+        made.append((text, TALK[:maker.r.randrange(7)], "<s>", None, maker.r.randrange(2) == 1))
+    return made
+
+
 def main():
     program = sys.argv[1]
     seed = int(sys.argv[2]) if len(sys.argv) > 2 else 1
     count = int(sys.argv[3]) if len(sys.argv) > 3 else \
         200000 if os.environ.get("PC_TEST_LONG") == "1" else 1500
-    ours, counts, causes, wrong = Ours(program), [0] * 4, {}, 0
-    for i in range(count):
-        maker = Maker(random.Random(seed * 1000003 + i))
-        text = maker.template()
-        how, cause = compare(ours, text, TALK[:maker.r.randrange(7)], maker.r.randrange(2) == 1)
-        counts[how] += 1
-        if how == 1:
-            causes[cause] = causes.get(cause, 0) + 1
-        if how == 3:
-            wrong += 1
-            if wrong <= 10:
-                print("different, number %d: %s" % (i, cause))
+    counts, causes, wrong = [0] * 4, {}, 0
+    for first in range(0, count, BATCH):
+        batch = questions(seed, first, min(BATCH, count - first))
+        for number, (question, answer) in enumerate(zip(batch, ask(program, batch)), first):
+            text, talk, _, _, generate = question
+            how, cause = compare(answer, text, talk, generate)
+            counts[how] += 1
+            if how == 1:
+                causes[cause] = causes.get(cause, 0) + 1
+            if how == 3:
+                wrong += 1
+                if wrong <= 10:
+                    print("different, number %d: %s" % (number, cause))
     print("%d equal, %d refused by the library alone, %d by both, %d different" % tuple(counts))
     if os.environ.get("PC_TEST_VERBOSE"):
         for cause, n in sorted(causes.items(), key=lambda c: -c[1])[:40]:
             print("%6d %s" % (n, cause))
-    ended = ours.close()
     # a library that refuses all would pass the comparison
-    return 1 if wrong or ended or counts[0] < count // 12 else 0
+    return 1 if wrong or counts[0] < count // 12 else 0
 
 
 if __name__ == "__main__":

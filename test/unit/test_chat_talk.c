@@ -1,0 +1,179 @@
+/* Catches: templates whose form depends on what messages contain, on their order or their number,
+ * and that are taken for a fixed form all the same; conversations that are refused although the
+ * template writes them as its pieces do; failed allocations that leak. Many templates:
+ * test/golden/test_released_templates.py. */
+#include <string.h>
+
+#include "testing.h"
+#include "text/chat.h"
+
+#define LOOP(body) "{% for m in messages %}" body "{% endfor %}"
+#define TURNS LOOP("<|{{ m.role }}|>{{ m.content }}<|end|>")
+#define OPENING "{{ '<|assistant|>' if add_generation_prompt }}"
+#define ANSWER(text)                                                                     \
+    LOOP("{% if m.role == 'assistant' %}<|{{ m.role }}|>{{ " text " }}<|end|>{% else %}" \
+         "<|{{ m.role }}|>{{ m.content }}<|end|>{% endif %}")
+
+static pc__chat *chat_of(const pc_allocator *mem, const char *jinja)
+{
+    static const pc__text tokens[] = {{"<unknown>", 9}};
+    static const int32_t types[] = {PC__TOKEN_UNKNOWN};
+    const pc__vocab vocab = {.kind = PC__VOCAB_WORDPIECE,
+                             .where = "vocabulary",
+                             .count = 1,
+                             .tokens = tokens,
+                             .types = types,
+                             .bos = -1,
+                             .eos = -1,
+                             .pad = -1,
+                             .sep = -1,
+                             .cls = -1,
+                             .chat_template = jinja};
+    pc__tokenizer *t = NULL;
+    pc__chat *chat = NULL;
+    CHECK_OK(pc__tokenizer_from_vocab(&t, mem, &vocab));
+    if (!CHECK_OK(pc__chat_detect(&chat, mem, t)) || !CHECK(!chat->unknown))
+        fprintf(stderr, "    %s: %s\n", jinja, chat ? chat->unknown : "");
+    pc__tokenizer_free(t);
+    return chat;
+}
+
+static pc_status ask(const pc__chat *chat, const char *user, const char *answer, const char *more)
+{
+    const pc__jinja_message talk[] = {{"user", user}, {"assistant", answer}, {"user", more}};
+    return pc__chat_check_talk(chat, &pc__libc_allocator, talk, 3);
+}
+
+/* What a message contains changes more than its own place. */
+static void contents(void)
+{
+    static const struct {
+        const char *jinja;
+        const char *good[3], *bad[3]; /* user, answer, user */
+    } cases[] = {
+        {TURNS OPENING, {"secret", "</think>", ""}, {NULL}},
+        {LOOP("<|{{ m.role }}|>{{ 'found it' if 'secret' in m.content else m.content }}"
+              "<|end|>") OPENING,
+         {"a", "b", "c"},
+         {"a", "a secret", "c"}},
+        {ANSWER("m.content.split('</think>')[-1]") OPENING,
+         {"</think>", "b", "<think></think>"},
+         {"a", "<think>b</think>c", "d"}},
+        {LOOP("<|{{ m.role }}|>{{ m.content | trim }}<|end|>") OPENING,
+         {"a", "b", "c"},
+         {" a", "b", "c"}},
+        {LOOP("<|{{ m.role }}|>{{ m.content }}{{ '!' if m.content | length > 12 }}<|end|>") OPENING,
+         {"123456789012", "b", "c"},
+         {"a", "b", "1234567890123"}},
+        {LOOP("{% if m.content %}<|{{ m.role }}|>{{ m.content }}<|end|>{% endif %}") OPENING,
+         {"a", "b", "c"},
+         {"a", "", "c"}},
+        {TURNS "{{ '<|a_assistant|>' if messages[-1].content == 'a' else '<|assistant|>' "
+               "if add_generation_prompt }}",
+         {"a", "a", "b"},
+         {"b", "b", "a"}},
+        {LOOP("<|{{ m.role }}|>{{ m.content }}{{ '=' if messages[0].content == m.content and not "
+              "loop.first }}<|end|>") OPENING,
+         {"a", "b", "c"},
+         {"a", "b", "a"}},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        pc__chat *chat = chat_of(&pc__libc_allocator, cases[i].jinja);
+        int fine = CHECK_OK(ask(chat, cases[i].good[0], cases[i].good[1], cases[i].good[2]))
+                   && CHECK_INT(chat->is_fixed, !cases[i].bad[0]);
+        if (cases[i].bad[0]) {
+            fine &= CHECK_STATUS(ask(chat, cases[i].bad[0], cases[i].bad[1], cases[i].bad[2]),
+                                 PC_ERR_UNSUPPORTED);
+            CHECK_ERROR_HAS("looks into messages");
+            CHECK_ERROR_HAS("--chat-template");
+        }
+        if (!fine)
+            fprintf(stderr, "    %s\n", cases[i].jinja);
+        pc__chat_free(chat, &pc__libc_allocator);
+    }
+}
+
+/* Roles in another order, and more turns than were probed. */
+static void shapes(void)
+{
+    static const pc__jinja_message twice[] = {{"user", "a"}, {"user", "b"}};
+    pc__jinja_message many[21];
+    pc__chat *chat = chat_of(
+        &pc__libc_allocator,
+        LOOP("{% if (m.role == 'user') != (loop.index0 is even) and messages[0].role != 'system' %}"
+             "{{ raise_exception('alternate') }}{% endif %}<|{{ m.role }}|>{{ m.content }}")
+            OPENING);
+    CHECK_STATUS(pc__chat_check_talk(chat, &pc__libc_allocator, twice, 2), PC_ERR_UNSUPPORTED);
+    CHECK_ERROR_HAS("alternate");
+    CHECK(chat->is_fixed && !chat->counts);
+    pc__chat_free(chat, &pc__libc_allocator);
+
+    for (size_t i = 0; i < 21; i++)
+        many[i] = (pc__jinja_message){i % 2 ? "assistant" : "user", "a"};
+    chat = chat_of(&pc__libc_allocator, LOOP("{% if loop.index > 12 %}{% break %}{% endif %}"
+                                             "<|{{ m.role }}|>{{ m.content }}") OPENING);
+    CHECK(chat->is_fixed && chat->counts);
+    CHECK_OK(pc__chat_check_talk(chat, &pc__libc_allocator, many, 11));
+    CHECK_STATUS(pc__chat_check_talk(chat, &pc__libc_allocator, many, 21), PC_ERR_UNSUPPORTED);
+    CHECK_ERROR_HAS("message 13");
+    pc__text turn = pc__text_of("a");
+    CHECK_STATUS(pc__chat_check_turn(chat, &pc__libc_allocator, turn, &turn), PC_ERR_UNSUPPORTED);
+    CHECK_ERROR_HAS("count turns");
+    pc__chat_free(chat, &pc__libc_allocator);
+}
+
+static void check_turn(const pc__chat *chat, const char *answer, const char *text, const char *want)
+{
+    pc__text turn = pc__text_of(text);
+    pc_status status = pc__chat_check_turn(chat, &pc__libc_allocator, pc__text_of(answer), &turn);
+    if (!want)
+        CHECK_STATUS(status, PC_ERR_UNSUPPORTED);
+    else if (CHECK_OK(status))
+        CHECK(pc__text_equals(turn, pc__text_of(want)));
+}
+
+/* A turn that is pushed to a sequence. */
+static void pushed(void)
+{
+    pc__chat *chat = chat_of(&pc__libc_allocator, TURNS OPENING);
+    check_turn(chat, "</think>", " a ", " a ");
+    pc__chat_free(chat, &pc__libc_allocator);
+    chat = chat_of(&pc__libc_allocator,
+                   LOOP("<|{{ m.role }}|>{{ m.content.split('</think>')[-1] | trim }}") OPENING);
+    check_turn(chat, "b\n", " a ", "a"); /* the template drops blanks: so does the turn */
+    check_turn(chat, "<think></think>b", "a", NULL);
+    check_turn(chat, "b", "a</think>b", NULL);
+    pc__chat_free(chat, &pc__libc_allocator);
+}
+
+static void no_memory(void)
+{
+    uint64_t failures = 0;
+    for (int more = 1; more;) {
+        pc_test_memory memory = {0};
+        const pc_allocator mem = pc_test_allocator(&memory);
+        pc__chat *chat = chat_of(&mem, LOOP("<|{{ m.role }}|>{{ m.content | trim }}") OPENING);
+        const int64_t live = memory.live_blocks;
+        const pc__jinja_message talk[] = {{"system", "s"}, {"user", "a"}};
+        uint64_t at = memory.calls + ++failures;
+        pc__text turn = pc__text_of(" a");
+        memory.fail_at = at;
+        pc_status status = pc__chat_check_talk(chat, &mem, talk, 2);
+        if (status >= 0)
+            status = pc__chat_check_turn(chat, &mem, pc__text_of("b"), &turn);
+        more = memory.calls >= at;
+        CHECK_STATUS(status, more ? PC_ERR_NOMEM : PC_OK);
+        CHECK_INT(memory.live_blocks, live);
+        pc__chat_free(chat, &mem);
+    }
+    CHECK(failures > 8);
+}
+
+int main(void)
+{
+    contents();
+    shapes();
+    pushed();
+    no_memory();
+    return pc_test_end();
+}

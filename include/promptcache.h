@@ -224,14 +224,15 @@ PC_API void pc_context_free(pc_context *context);
 typedef struct pc_model pc_model;
 typedef struct pc_segment pc_segment;
 
-/* Number formats. F16 is for K and V only. I8 of K and V: int8 times a scale; K has a scale per
- * channel of each page, V one per token. */
+/* Number formats. F16 is for K and V only, I16 for `compute` only. I8 of K and V: int8 times a
+ * scale; K has a scale per channel of each page, V one per token. */
 enum {
     PC_DTYPE_DEFAULT = 0,
     PC_DTYPE_F32 = 1,
     PC_DTYPE_BF16 = 2,
     PC_DTYPE_F16 = 3,
-    PC_DTYPE_I8 = 4
+    PC_DTYPE_I8 = 4,
+    PC_DTYPE_I16 = 5
 };
 enum { PC_POSITION_NONE = 0, PC_POSITION_ROPE = 1, PC_POSITION_ALIBI = 2, PC_POSITION_LEARNED = 3 };
 
@@ -242,8 +243,10 @@ typedef struct pc_model_options {
     size_t struct_size;
     /* Number format of linear layers and attention. F32 and BF16 expand all matrices. DEFAULT: BF16
      * if the CPU has bf16 dot products and the file is not F32, else F32; quantised matrices stay
-     * quantised from AVX2 on, with inputs of 16 bits. I8: as DEFAULT, with inputs of quantised
-     * matrices in 8 bits: half the products, two to three times the error of BF16. */
+     * quantised from AVX2 on, with inputs of 8 bits (16 in groups of 16 or 32 inputs that stand out
+     * in their row); their loss is at most that of the weights' format. I8: the same, and also
+     * where kernels are plain C. I16: as I8, with inputs of 16 bits everywhere: twice the products,
+     * a loss below that of BF16. */
     uint32_t compute;
     /* Number format of K and V. DEFAULT: as compute. I8: encoded segments take a little more than
      * half the bytes of BF16, tokens of a running request have the format of compute, and results

@@ -73,29 +73,26 @@ typedef struct pc__panel_task {
 typedef void pc__panel_kernel(const pc__panel_task *task);
 typedef pc__panel_kernel *pc__panel_fn;
 
-/* Quantised activations: x = code * scale * 2^shift, with one scale per row and one shift per
- * group, so that groups of small values have small steps. A code has 16 bits, 256 * high + low with
- * signed bytes, or 8 bits, high alone (low NULL). */
+/* Quantised activations: x = code * step, with one step per group. A code has 8 bits, `high`, or, in
+ * wide groups, 16: 256 * high + low with signed bytes. */
 typedef struct pc__quantised_inputs {
-    int8_t *high, *low; /* [rows][groups * group]; low NULL: 8 bits */
-    float *scale;       /* [rows] */
-    /* [groups][shift_stride], of which `rows` are used; negative_sum: minus the sum of the group's
-     * codes */
-    int32_t *shift, *negative_sum;
-    size_t shift_stride;
+    int8_t *high, *low; /* [rows][groups * group]; low: undefined in groups that are not wide */
+    /* [groups][stride], of which `rows` are used; negative_sum: minus the sum of the group's codes;
+     * wide: 0 or 1 */
+    float *step;
+    int32_t *negative_sum;
+    uint8_t *wide;
+    size_t stride;
 } pc__quantised_inputs;
-#define PC__QUANTISE_MOST_16 32512.0f /* 127 * 256: both bytes of such a code are signed */
-#define PC__QUANTISE_MOST_8 127.0f
-/* The largest code with the largest shift. A sum of 32 products of such a number with (q - zero)
- * fits 32 bits. */
-#define PC__QUANTISE_RANGE 520192.0f
-enum { PC__SHIFT_MOST_16 = 4, PC__SHIFT_MOST_8 = 12 };
+#define PC__QUANTISE_MOST 127.0f /* the largest code of 8 bits; of 16: 256 times that */
+/* Groups whose largest magnitude is smaller are zeros: steps and their products are normal
+ * numbers. */
+#define PC__QUANTISE_LEAST 0x1p-100f
 
 /* Linear layers over panels of quantised weights (layout: attn/cpu/quantised_panel.h). Per group
- * and feature: product = 2^shift * sum of (value - zero) * code, exact in 32 bits; with scale = d *
- * s, y = fma(product, scale, y); with minimums, minimum = dmin * m, y = fma(2^shift *
- * negative_sum, minimum, y). After the last group y is multiplied by the row's scale. All variants
- * give the same bits. */
+ * and feature: product = sum of (value - zero) * code, exact in 32 bits; with scale = d * s,
+ * y = fma(product * step, scale, y); with minimums, minimum = dmin * m,
+ * y = fma(negative_sum * step, minimum, y). All variants give the same bits. */
 size_t pc__quantised_panel_bytes(const pc__block_format *format, size_t in);
 typedef struct pc__quantised_task {
     const uint8_t *panel; /* 64-byte aligned */
@@ -117,13 +114,13 @@ typedef void pc__quantised_pack_kernel(const pc__block_format *format, size_t in
                                        const pc__block_rows *from, size_t rows, uint8_t *panel);
 typedef pc__quantised_pack_kernel *pc__quantised_pack_fn;
 
-/* Quantises one row into row 0 of `to`. scale: the largest magnitude of the row /
- * PC__QUANTISE_RANGE. Of each of the `groups` groups of `group` values (a multiple of 16): the
- * smallest shift with which no code exceeds PC__QUANTISE_MOST_16 (low NULL: PC__QUANTISE_MOST_8),
- * the codes rounded to nearest, and their negative sum. If any value of the row is NaN or infinite,
- * its scale is NaN and its codes are 0, so that all its outputs are NaN. All variants give the same
+/* Quantises one row into row 0 of `to`: `groups` groups of `group` values (a multiple of 16). The
+ * largest magnitude of a group becomes the largest code, the others are rounded to nearest. Wide
+ * are all groups, or, unless all_wide, those that stand out (attn/cpu/quantise.h): their steps would
+ * be much larger than those of the row's other groups. If any value of the row is NaN or infinite,
+ * its steps are NaN and its codes are 0, so that all its outputs are NaN. All variants give the same
  * bits. */
-typedef void pc__quantise_kernel(const float *x, size_t groups, size_t group,
+typedef void pc__quantise_kernel(const float *x, size_t groups, size_t group, int all_wide,
                                  const pc__quantised_inputs *to);
 typedef pc__quantise_kernel *pc__quantise_fn;
 

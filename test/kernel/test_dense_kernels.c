@@ -318,32 +318,42 @@ static void fill_row(float *x, size_t groups, size_t group, size_t kind, pc_test
 }
 
 typedef struct quantised_row {
-    guarded high, low, scale, shift, negative_sum;
+    guarded high, low, step, negative_sum, wide;
     pc__quantised_inputs to;
 } quantised_row;
 
 enum { APART = 3 }; /* of three rows the one in the middle */
 
-static quantised_row quantised_new(size_t groups, size_t group, int wide)
+static quantised_row quantised_new(size_t groups, size_t group)
 {
-    quantised_row c = {
-        guarded_new(groups * group),     guarded_new(groups * group),     guarded_new(4),
-        guarded_new(4 * APART * groups), guarded_new(4 * APART * groups), {0}};
-    memset(c.shift.data, 0x5a, 4 * APART * groups);
+    quantised_row c = {guarded_new(groups * group),
+                       guarded_new(groups * group),
+                       guarded_new(4 * APART * groups),
+                       guarded_new(4 * APART * groups),
+                       guarded_new(APART * groups),
+                       {0}};
+    memset(c.step.data, 0x5a, 4 * APART * groups);
     memset(c.negative_sum.data, 0x5a, 4 * APART * groups);
+    memset(c.wide.data, 0x5a, APART * groups);
     c.to = (pc__quantised_inputs){(int8_t *)c.high.data,
-                                  wide ? (int8_t *)c.low.data : NULL,
-                                  (float *)(void *)c.scale.data,
-                                  (int32_t *)(void *)c.shift.data + 1,
+                                  (int8_t *)c.low.data,
+                                  (float *)(void *)c.step.data + 1,
                                   (int32_t *)(void *)c.negative_sum.data + 1,
+                                  c.wide.data + 1,
                                   APART};
     return c;
 }
 
+static int quantised_intact(const quantised_row *c)
+{
+    return guarded_intact(&c->high) && guarded_intact(&c->low) && guarded_intact(&c->step)
+           && guarded_intact(&c->negative_sum) && guarded_intact(&c->wide);
+}
+
 static void quantised_free(quantised_row *c)
 {
-    guarded_free(&c->high), guarded_free(&c->low), guarded_free(&c->scale), guarded_free(&c->shift),
-        guarded_free(&c->negative_sum);
+    guarded_free(&c->high), guarded_free(&c->low), guarded_free(&c->step),
+        guarded_free(&c->negative_sum), guarded_free(&c->wide);
 }
 
 static float largest(const float *x, size_t count)
@@ -354,58 +364,95 @@ static float largest(const float *x, size_t count)
     return most;
 }
 
-/* Group g in whole steps: within half a step of the values (and its rounding), the smallest shift
- * that has room for them, and their sum. finest 0: zeros. */
-static int good_group(const float *x, size_t g, size_t group, double finest,
-                      const pc__quantised_inputs *to)
+/* log2 of the geometric mean of the groups' largest magnitudes, zeros left out, each to within
+ * 1/256 and the error of reading a float's bits as its logarithm (at most 0.087). */
+static double mean_log(const float *x, size_t groups, size_t group)
 {
-    const double end = to->low ? PC__QUANTISE_MOST_16 : PC__QUANTISE_MOST_8,
-                 most = largest(x, group);
-    const int32_t shift = to->shift[g * APART],
-                  last = to->low ? PC__SHIFT_MOST_16 : PC__SHIFT_MOST_8;
-    const double scale = ldexp(finest, shift);
-    int32_t negative_sum = 0;
-    int good = finest > 0.0
-                   ? shift >= 0 && shift <= last && (!shift || most > end * scale / 2 * (1 - 1e-6))
-                         && (shift == last || most <= end * scale * (1 + 1e-6))
-                   : !shift;
-    for (size_t i = 0; i < group; i++) {
-        int32_t whole = to->low ? to->high[g * group + i] * 256 + to->low[g * group + i]
-                                : to->high[g * group + i];
-        negative_sum -= whole;
-        good &= abs(whole) <= end
-                && (finest > 0.0 ? fabs((double)whole - (double)x[i] / scale) <= 0.51 : whole == 0);
+    double sum = 0.0, count = 0.0;
+    for (size_t g = 0; g < groups; g++) {
+        float most = largest(x + g * group, group);
+        sum += most >= PC__QUANTISE_LEAST ? log2((double)most) : 0.0;
+        count += most >= PC__QUANTISE_LEAST;
     }
-    return good && negative_sum == to->negative_sum[g * APART]
-           && to->shift[g * APART + 1] == 0x5a5a5a5a
-           && to->negative_sum[g * APART - 1] == 0x5a5a5a5a;
+    return count > 0.0 ? sum / count : 0.0;
+}
+
+/* Group g in whole steps: within half a step of the values (and its rounding), with the smallest
+ * step that has room for them, and their sum. */
+static int good_codes(const float *x, size_t g, size_t group, const pc__quantised_inputs *to)
+{
+    const int wide = to->wide[g * APART];
+    const double end = wide ? 32512.0 : 127.0, most = (double)largest(x, group),
+                 step = (double)to->step[g * APART];
+    const int zeros = most < (double)PC__QUANTISE_LEAST;
+    int32_t negative_sum = 0;
+    int good = zeros ? step == 0.0 : fabs(step * end / most - 1.0) < 3e-7;
+    for (size_t i = 0; i < group; i++) {
+        int32_t whole = wide ? to->high[g * group + i] * 256 + to->low[g * group + i]
+                             : to->high[g * group + i];
+        negative_sum -= whole;
+        good &= zeros ? whole == 0
+                      : abs(whole) <= end && fabs((double)whole - (double)x[i] / step) <= 0.51;
+    }
+    return good && negative_sum == to->negative_sum[g * APART];
+}
+
+/* Wide groups stand out by an octave, and those that do are wide. */
+static int good_width(const float *x, size_t group, double mean, int all_wide, int wide)
+{
+    double out = log2((double)largest(x, group)) - mean;
+    return all_wide ? wide == 1 : wide == 0 ? out < 1.1 : wide == 1 && out > 0.9;
+}
+
+static int untouched(size_t g, const pc__quantised_inputs *to)
+{
+    uint32_t after;
+    memcpy(&after, &to->step[g * APART + 1], sizeof after);
+    return after == 0x5a5a5a5a && to->negative_sum[g * APART - 1] == 0x5a5a5a5a
+           && to->wide[g * APART + 1] == 0x5a;
 }
 
 static void check_quantised(const pc__kernels *kernels, const float *x, size_t groups, size_t group,
-                            const pc__quantised_inputs *to)
+                            int all_wide, const pc__quantised_inputs *to)
 {
-    float most = largest(x, groups * group), scale = *to->scale;
+    double mean = mean_log(x, groups, group);
     int numbers = 1;
     for (size_t i = 0; i < groups * group; i++)
         numbers &= isfinite(x[i]) != 0;
-    if (!CHECK(numbers ? scale == most / PC__QUANTISE_RANGE : isnan(scale)))
-        fprintf(stderr, "    quantise %s: largest %g, scale %g\n", kernels->name, (double)most,
-                (double)scale);
-    for (size_t g = 0; g < groups; g++)
-        if (!CHECK(good_group(x + g * group, g, group,
-                              numbers && most > 0.0f && PC__QUANTISE_RANGE / most < INFINITY
-                                  ? (double)most / (double)PC__QUANTISE_RANGE
-                                  : 0.0,
-                              to)))
-            fprintf(stderr, "    quantise %s: group %zu, largest %g of %g, shift %d\n",
-                    kernels->name, g, (double)largest(x + g * group, group), (double)most,
-                    to->shift[g * APART]);
+    for (size_t g = 0; g < groups; g++) {
+        const float *from = x + g * group;
+        int good = untouched(g, to);
+        if (numbers)
+            good &= good_codes(from, g, group, to)
+                    && (largest(from, group) < PC__QUANTISE_LEAST
+                        || good_width(from, group, mean, all_wide, to->wide[g * APART]));
+        else
+            good &= isnan(to->step[g * APART]) && !to->negative_sum[g * APART]
+                    && !to->wide[g * APART];
+        if (!CHECK(good))
+            fprintf(stderr, "    quantise %s: group %zu, largest %g, step %g, wide %d\n",
+                    kernels->name, g, (double)largest(from, group), (double)to->step[g * APART],
+                    to->wide[g * APART]);
+    }
 }
 
-static void quantise(size_t groups, size_t group, int wide, size_t kind, pc_test_rng *rng)
+/* Low bytes count in wide groups only. */
+static int same_quantised(const quantised_row *a, const quantised_row *b, size_t groups,
+                          size_t group)
 {
-    size_t count = groups * group;
-    guarded x = guarded_new(4 * count);
+    int same = !memcmp(a->high.data, b->high.data, groups * group)
+               && !memcmp(a->step.data, b->step.data, 4 * APART * groups)
+               && !memcmp(a->negative_sum.data, b->negative_sum.data, 4 * APART * groups)
+               && !memcmp(a->wide.data, b->wide.data, APART * groups);
+    for (size_t g = 0; g < groups && same; g++)
+        same = !a->to.wide[g * APART]
+               || !memcmp(a->low.data + g * group, b->low.data + g * group, group);
+    return same;
+}
+
+static void quantise(size_t groups, size_t group, int all_wide, size_t kind, pc_test_rng *rng)
+{
+    guarded x = guarded_new(4 * groups * group);
     quantised_row c[LEVELS];
     const float *from = (const float *)(void *)x.data;
     fill_row((float *)(void *)x.data, groups, group, kind, rng);
@@ -413,17 +460,11 @@ static void quantise(size_t groups, size_t group, int wide, size_t kind, pc_test
         const pc__kernels *kernels = pc__kernels_named(levels[l]);
         if (!kernels)
             continue;
-        c[l] = quantised_new(groups, group, wide);
-        kernels->quantise(from, groups, group, &c[l].to);
-        CHECK(guarded_intact(&x) && guarded_intact(&c[l].high) && guarded_intact(&c[l].low)
-              && guarded_intact(&c[l].scale) && guarded_intact(&c[l].shift)
-              && guarded_intact(&c[l].negative_sum));
-        check_quantised(kernels, from, groups, group, &c[l].to);
-        if (!CHECK(!memcmp(c[l].high.data, c[0].high.data, count)
-                   && !memcmp(c[l].low.data, c[0].low.data, count)
-                   && !memcmp(c[l].scale.data, c[0].scale.data, 4)
-                   && !memcmp(c[l].shift.data, c[0].shift.data, 4 * APART * groups)
-                   && !memcmp(c[l].negative_sum.data, c[0].negative_sum.data, 4 * APART * groups)))
+        c[l] = quantised_new(groups, group);
+        kernels->quantise(from, groups, group, all_wide, &c[l].to);
+        CHECK(guarded_intact(&x) && quantised_intact(&c[l]));
+        check_quantised(kernels, from, groups, group, all_wide, &c[l].to);
+        if (!CHECK(same_quantised(&c[l], &c[0], groups, group)))
             fprintf(stderr, "    quantise %s, %zu groups of %zu: other bits than the reference\n",
                     kernels->name, groups, group);
     }

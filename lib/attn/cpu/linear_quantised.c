@@ -1,12 +1,13 @@
 /* Linear layers with quantised weights, in panels of PC__PANEL output features (layout:
- * quantised_panel.h). Inputs are quantised to 16 bits, finer than bf16, or, for PC_DTYPE_I8, to 8
- * bits, which needs half the products. Sums within a group are exact. */
+ * quantised_panel.h). Inputs are quantised to 8 bits, with 16 in groups that stand out in their row,
+ * or, for PC_DTYPE_I16, to 16 bits everywhere, finer than bf16, which needs twice the products. Sums
+ * within a group are exact. */
 #include "attn/cpu/panel_set.h"
 #include "attn/cpu/quantised_panel.h"
 #include "base/checksum.h"
 #include "base/threads.h"
 
-enum { ROWS_AT_ONCE = 16 }; /* their shifts of one group share a cache line */
+enum { ROWS_AT_ONCE = 16 }; /* their steps of one group share a cache line */
 
 typedef struct quantised_panels {
     pc__panel_set set; /* first: see panel_set.h */
@@ -62,21 +63,20 @@ static pc__quantised_inputs quantised_at(const pc__linear_job *job, void *prepar
     const quantised_panels *w = job->linear->packed;
     size_t rows = job->rows, in = job->linear->in;
     uint8_t *at = prepared;
-    pc__quantised_inputs c = {.shift_stride = rows};
+    pc__quantised_inputs c = {.stride = rows};
     c.high = (int8_t *)pc__carve(&at, rows * in) + first * in;
-    c.low = job->linear->compute == PC_DTYPE_I8 ? NULL
-                                                : (int8_t *)pc__carve(&at, rows * in) + first * in;
-    c.scale = (float *)pc__carve(&at, rows * sizeof *c.scale) + first;
-    c.shift = (int32_t *)pc__carve(&at, rows * w->groups * sizeof *c.shift) + first;
+    c.low = (int8_t *)pc__carve(&at, rows * in) + first * in;
+    c.step = (float *)pc__carve(&at, rows * w->groups * sizeof *c.step) + first;
     c.negative_sum = (int32_t *)pc__carve(&at, rows * w->groups * sizeof *c.negative_sum) + first;
+    c.wide = (uint8_t *)pc__carve(&at, rows * w->groups) + first;
     return c;
 }
 
 static size_t quantised_input_bytes(const pc__linear_job *job)
 {
     const quantised_panels *w = job->linear->packed;
-    size_t codes = job->linear->in * (job->linear->compute == PC_DTYPE_I8 ? 1 : 2);
-    return job->rows * (codes + sizeof(float) + 2 * w->groups * sizeof(int32_t)) + 5 * 64;
+    size_t of_group = sizeof(float) + sizeof(int32_t) + 1;
+    return job->rows * (2 * job->linear->in + w->groups * of_group) + 5 * 64;
 }
 
 static int same_quantised_input(const pc__linear *a, const pc__linear *b)
@@ -100,7 +100,7 @@ static void quantise_rows(void *arg, size_t index)
     for (size_t r = first; r < first + ROWS_AT_ONCE && r < job->rows; r++) {
         pc__quantised_inputs to = quantised_at(job, c->prepared, r);
         c->quantise(job->x + (job->row ? job->row[r] : r) * job->linear->in, w->groups,
-                    w->format.group, &to);
+                    w->format.group, job->linear->compute == PC_DTYPE_I16, &to);
     }
 }
 

@@ -15,6 +15,7 @@ typedef struct portion {
     _Alignas(64) int32_t high[2][SIDE][SIDE];
     int32_t low[2][SIDE][SIDE];
     size_t base, own, group;
+    int wide; /* 1: some rows are */
     const float *scale, *minimum;
 } portion;
 
@@ -34,15 +35,25 @@ INLINE void load_group(const uint8_t *values)
     _tile_loadd(7, values + 4 * SIDE, PC__LINE);
 }
 
+INLINE int some_wide(const quantised_work *w, const portion *p)
+{
+    const uint8_t *wide = w->task->x.wide + p->group * w->task->x.stride + p->base;
+    uint8_t some = 0;
+    for (size_t r = 0; r < w->rows; r++)
+        some |= wide[r];
+    return some;
+}
+
 INLINE void multiply_portion(const quantised_work *w, portion *p)
 {
     size_t at = p->base * w->stride + p->group * w->task->format.group;
+    p->wide = some_wide(w, p);
     _tile_zero(0);
     _tile_zero(1);
     _tile_loadd(4, w->task->x.high + at, w->stride);
     _tile_dpbsud(0, 4, 6);
     _tile_dpbsud(1, 4, 7);
-    if (w->task->x.low) {
+    if (p->wide) {
         _tile_zero(2);
         _tile_zero(3);
         _tile_loadd(5, w->task->x.low + at, w->stride);
@@ -62,23 +73,23 @@ INLINE void add_portion(quantised_work *w, const portion *p, size_t first, const
     const pc__quantised_task *task = w->task;
     __m512 scale[2] = {_mm512_load_ps(p->scale), _mm512_load_ps(p->scale + 16)};
     for (size_t r = p->own; r < w->rows; r++) {
-        size_t i = p->group * task->x.shift_stride + p->base + r;
+        size_t i = p->group * task->x.stride + p->base + r;
         float *y = w->y[p->base + r - first];
-        __m512i start = _mm512_set1_epi32(task->format.zero * task->x.negative_sum[i]),
-                by = _mm512_set1_epi32(task->x.shift[i]);
-        __m512 negative_sum = _mm512_cvtepi32_ps(
-            _mm512_sllv_epi32(_mm512_set1_epi32(task->x.negative_sum[i]), by));
+        __m512i start = _mm512_set1_epi32(task->format.zero * task->x.negative_sum[i]);
+        __m512 step = _mm512_set1_ps(task->x.step[i]),
+               all = _mm512_mul_ps(
+                   _mm512_cvtepi32_ps(_mm512_set1_epi32(task->x.negative_sum[i])), step);
         PC__UNROLL(2)
         for (size_t j = 0; j < 2; j++) {
             __m512i product = _mm512_load_si512(p->high[j][r]);
-            if (task->x.low)
+            if (task->x.wide[i])
                 product = _mm512_add_epi32(_mm512_slli_epi32(product, 8),
                                            _mm512_load_si512(p->low[j][r]));
-            product = _mm512_sllv_epi32(_mm512_add_epi32(product, start), by);
-            __m512 sum = _mm512_fmadd_ps(_mm512_cvtepi32_ps(product), scale[j],
+            product = _mm512_add_epi32(product, start);
+            __m512 sum = _mm512_fmadd_ps(_mm512_mul_ps(_mm512_cvtepi32_ps(product), step), scale[j],
                                          _mm512_load_ps(y + 16 * j));
             if (minimum)
-                sum = _mm512_fmadd_ps(negative_sum, _mm512_load_ps(p->minimum + 16 * j), sum);
+                sum = _mm512_fmadd_ps(all, _mm512_load_ps(p->minimum + 16 * j), sum);
             _mm512_store_ps(y + 16 * j, sum);
         }
     }
@@ -137,9 +148,8 @@ INLINE void all_rows(quantised_work *w, const int minimum)
         rows_block(w, row, count, minimum);
         for (size_t r = 0; r < count; r++) {
             float *y = task->y + (row + r) * task->ldy;
-            __m512 scale = _mm512_set1_ps(task->x.scale[row + r]);
-            _mm512_mask_storeu_ps(y, m0, _mm512_mul_ps(_mm512_load_ps(w->y[r]), scale));
-            _mm512_mask_storeu_ps(y + 16, m1, _mm512_mul_ps(_mm512_load_ps(w->y[r] + 16), scale));
+            _mm512_mask_storeu_ps(y, m0, _mm512_load_ps(w->y[r]));
+            _mm512_mask_storeu_ps(y + 16, m1, _mm512_load_ps(w->y[r] + 16));
         }
     }
 }

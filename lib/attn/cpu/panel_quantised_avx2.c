@@ -11,7 +11,7 @@
 
 enum { ROWS = 4, DISTANCE = 1024, MOST_GROUP = 32, EIGHT = 8 };
 
-/* The codes of a group; high and low bytes are joined if there are both. */
+/* The codes of a group; low: NULL where it is not wide. */
 INLINE void join_bytes(const int8_t *high, const int8_t *low, size_t group, int16_t *x)
 {
     for (size_t i = 0; i < group; i += 16) {
@@ -73,8 +73,11 @@ INLINE void join_rows(const group_position *at, const int group, const int rows,
 {
     const pc__quantised_inputs *in = &at->task->x;
     for (int r = 0; r < rows; r++) {
-        size_t first = ((at->row + (size_t)r) * at->task->groups + at->group) * (size_t)group;
-        join_bytes(in->high + first, in->low ? in->low + first : NULL, (size_t)group, x[r]);
+        size_t row = at->row + (size_t)r,
+               first = (row * at->task->groups + at->group) * (size_t)group;
+        join_bytes(in->high + first,
+                   in->wide[at->group * in->stride + row] ? in->low + first : NULL, (size_t)group,
+                   x[r]);
     }
 }
 
@@ -91,16 +94,14 @@ INLINE void add_group(const group_position *at, float (*y)[PC__PANEL], const int
         group_products(at->values + 4 * n, x, group, rows, product);
         PC__UNROLL(4)
         for (int r = 0; r < rows; r++) {
-            size_t i = at->group * in->shift_stride + at->row + (size_t)r;
+            size_t i = at->group * in->stride + at->row + (size_t)r;
             __m256i start = _mm256_set1_epi32(at->task->format.zero * in->negative_sum[i]);
-            __m256i whole = _mm256_sllv_epi32(_mm256_add_epi32(product[r], start),
-                                              _mm256_set1_epi32(in->shift[i]));
-            __m256 sum = _mm256_fmadd_ps(_mm256_cvtepi32_ps(whole), scale,
-                                         _mm256_loadu_ps(y[r] + n));
+            __m256 part = _mm256_mul_ps(_mm256_cvtepi32_ps(_mm256_add_epi32(product[r], start)),
+                                        _mm256_set1_ps(in->step[i])),
+                   sum = _mm256_fmadd_ps(part, scale, _mm256_loadu_ps(y[r] + n));
             if (has_minimum)
-                sum = _mm256_fmadd_ps(
-                    _mm256_set1_ps((float)(in->negative_sum[i] * (1 << in->shift[i]))),
-                    _mm256_load_ps(at->minimum + n), sum);
+                sum = _mm256_fmadd_ps(_mm256_set1_ps((float)in->negative_sum[i] * in->step[i]),
+                                      _mm256_load_ps(at->minimum + n), sum);
             _mm256_storeu_ps(y[r] + n, sum);
         }
     }
@@ -133,12 +134,8 @@ INLINE void rows_block(const pc__quantised_task *task, size_t row, const int row
                 add_group(&at, y, rows, group, has_minimum);
             }
         }
-    for (int r = 0; r < rows; r++) {
-        float scale = task->x.scale[row + (size_t)r];
-        for (size_t n = 0; n < PC__PANEL; n++)
-            y[r][n] *= scale;
+    for (int r = 0; r < rows; r++)
         memcpy(task->y + (row + (size_t)r) * task->ldy, y[r], task->width * sizeof **y);
-    }
 }
 
 INLINE void all_rows(const pc__quantised_task *task, const int group, const int has_minimum)

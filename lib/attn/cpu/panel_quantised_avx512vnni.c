@@ -1,14 +1,15 @@
 /* Quantised weights with byte dot products: unsigned values times the signed bytes of the codes,
  * exact in 32 bits. A chunk of 256 inputs is unpacked to bytes, which stay in the first-level cache
  * for all rows; between chunks the sums of the rows are in the outputs. */
+#include <string.h>
+
 #include "attn/cpu/bytes512vnni.h"
 #include "attn/cpu/panel.h"
 #include "attn/cpu/prefetch.h"
 #include "attn/cpu/quantised512.h"
 #include "attn/cpu/rows_switch.h"
 
-/* Of a block of rows. Up to TOGETHER rows have sums of both bytes of the codes in registers. */
-enum { ROWS = 6, TOGETHER = 3 };
+enum { ROWS = 6 }; /* of a block */
 
 /* Adds the products of one group with one byte of the codes. Does not prefetch the panel: weights
  * come in one stream, which hardware prefetchers follow faster than instructions can. */
@@ -27,32 +28,11 @@ INLINE void group_products(sums sum[ROWS][2], const uint8_t *q, const int8_t *x,
     }
 }
 
-/* The same with both bytes. */
-INLINE void wide_products(sums high_sum[ROWS][2], sums low_sum[ROWS][2], const uint8_t *q,
-                          const int8_t *high, const int8_t *low, size_t stride, const int group,
-                          const int rows)
-{
-    PC__UNROLL(8)
-    for (int k = 0; k < group; k += 4, q += PC__LINE) {
-        __m512i w0 = _mm512_load_si512(q), w1 = _mm512_load_si512(q + 64);
-        PC__UNROLL(3)
-        for (int r = 0; r < rows; r++) {
-            __m512i v = four(high + (size_t)r * stride + k);
-            high_sum[r][0] = dot(high_sum[r][0], w0, v);
-            high_sum[r][1] = dot(high_sum[r][1], w1, v);
-            v = four(low + (size_t)r * stride + k);
-            low_sum[r][0] = dot(low_sum[r][0], w0, v);
-            low_sum[r][1] = dot(low_sum[r][1], w1, v);
-        }
-    }
-}
-
 /* Units of a panel, unpacked. */
 enum { CHUNK = 8 };
 typedef struct unit_chunk {
     unit512 unit[CHUNK];
     size_t first, count; /* units */
-    int last;            /* 1: of the panel */
     /* 1: one block of rows, which unpacks each unit when it comes to it, so that memory is read in
      * one stream */
     int streams;
@@ -76,55 +56,82 @@ INLINE void prefetch_share(const pc__quantised_task *task, const unit_chunk *chu
 /* Where a block of rows is in its inputs. */
 typedef struct inputs_at {
     const int8_t *high, *low;
-    const int32_t *shift, *negative_sum;
-    size_t stride, shift_stride;
+    const float *step;
+    const int32_t *negative_sum;
+    const uint8_t *wide;
+    size_t stride, next; /* next: of factors, from group to group */
 } inputs_at;
 
-/* Exact products of a group: sum of (value - zero) * code. By a shift: GCC would multiply the
- * numbers one by one and then spread them. */
-INLINE void exact_products(sums sum[ROWS][2], const inputs_at *x, const uint8_t *values,
-                           const int group, const unsigned log_zero, const int has_zero,
-                           const int wide, const int rows)
+/* Which rows of a block are wide: a byte a row, 0 or 1. */
+INLINE uint64_t wide_rows(const uint8_t *wide, const int rows)
 {
-    sums low[ROWS][2];
-    const int together = wide && rows <= TOGETHER;
-    PC__UNROLL(6)
-    for (int r = 0; r < rows; r++) {
-        sums start = has_zero
-                         ? (sums)_mm512_slli_epi32(_mm512_set1_epi32(x->negative_sum[r]), log_zero)
-                         : (sums){0};
-        sum[r][0] = sum[r][1] = wide ? (sums){0} : start;
-        low[r][0] = low[r][1] = start;
-    }
-    if (together)
-        wide_products(sum, low, values, x->high, x->low, x->stride, group, rows);
-    else
-        group_products(sum, values, x->high, x->stride, group, rows);
-    if (!wide)
-        return;
-    PC__UNROLL(6)
-    for (int r = 0; r < rows; r++) { /* the high byte counts 256 times */
-        sum[r][0] = (sum[r][0] << 8) + low[r][0];
-        sum[r][1] = (sum[r][1] << 8) + low[r][1];
-    }
-    if (!together)
-        group_products(sum, values, x->low, x->stride, group, rows);
+    uint64_t all = 0;
+    memcpy(&all, wide, (size_t)rows);
+    return all;
 }
 
-/* Adds a group to y. Byte products and FMAs share two of the four ports; shifts and conversions use
- * the others. */
+/* By a shift: GCC would multiply the numbers one by one and then spread them. */
+INLINE __m512i zero_part(const inputs_at *x, int r, const unsigned log_zero)
+{
+    return _mm512_slli_epi32(_mm512_set1_epi32(x->negative_sum[r]), log_zero);
+}
+
+/* Adds the products with the low bytes of rows [first, first + rows). The high byte counts 256
+ * times, the part of the zero, which is in the sums, once. */
+INLINE void low_products(sums sum[ROWS][2], const inputs_at *x, const uint8_t *values,
+                         const int group, const unsigned log_zero, const int has_zero,
+                         const int first, const int rows)
+{
+    PC__UNROLL(6)
+    for (int r = first; r < first + rows; r++)
+        for (int j = 0; j < 2; j++) {
+            __m512i all = _mm512_slli_epi32((__m512i)sum[r][j], 8);
+            if (has_zero) {
+                __m512i part = zero_part(x, r, log_zero);
+                all = _mm512_add_epi32(
+                    all, _mm512_sub_epi32(part, _mm512_slli_epi32(part, 8)));
+            }
+            sum[r][j] = (sums)all;
+        }
+    group_products(sum + first, values, x->low + (size_t)first * x->stride, x->stride, group, rows);
+}
+
+/* Exact products of a group: sum of (value - zero) * code. */
+INLINE void exact_products(sums sum[ROWS][2], const inputs_at *x, const uint8_t *values,
+                           const int group, const unsigned log_zero, const int has_zero,
+                           const int rows)
+{
+    const uint64_t wide = wide_rows(x->wide, rows), all = UINT64_C(0x010101010101) >> 8 * (6 - rows);
+    PC__UNROLL(6)
+    for (int r = 0; r < rows; r++)
+        sum[r][0] = sum[r][1] = has_zero ? (sums)zero_part(x, r, log_zero) : (sums){0};
+    group_products(sum, values, x->high, x->stride, group, rows);
+    if (__builtin_expect(!wide, 1))
+        return;
+    if (wide == all) {
+        low_products(sum, x, values, group, log_zero, has_zero, 0, rows);
+        return;
+    }
+    PC__UNROLL(6)
+    for (int r = 0; r < rows; r++)
+        if (wide >> 8 * r & 1)
+            low_products(sum, x, values, group, log_zero, has_zero, r, 1);
+}
+
+/* Adds a group to y. Byte products, multiplications and FMAs share two of the four ports;
+ * conversions use the others. */
 INLINE void add_products(__m512 y[ROWS][2], sums sum[ROWS][2], const inputs_at *x,
                          const float *scale, const float *minimum, const int has_minimum,
                          const int rows)
 {
     PC__UNROLL(6)
     for (int r = 0; r < rows; r++) {
-        __m512i by = _mm512_set1_epi32(x->shift[r]);
-        __m512 all = _mm512_cvtepi32_ps(
-            _mm512_sllv_epi32(_mm512_set1_epi32(x->negative_sum[r]), by));
+        __m512 step = _mm512_set1_ps(x->step[r]), all = step;
+        if (has_minimum)
+            all = _mm512_mul_ps(_mm512_cvtepi32_ps(_mm512_set1_epi32(x->negative_sum[r])), step);
         PC__UNROLL(2)
         for (int j = 0; j < 2; j++) {
-            __m512 product = _mm512_cvtepi32_ps(_mm512_sllv_epi32((__m512i)sum[r][j], by));
+            __m512 product = _mm512_mul_ps(_mm512_cvtepi32_ps((__m512i)sum[r][j]), step);
             y[r][j] = _mm512_fmadd_ps(product, _mm512_load_ps(scale + 16 * j), y[r][j]);
             if (has_minimum)
                 y[r][j] = _mm512_fmadd_ps(all, _mm512_load_ps(minimum + 16 * j), y[r][j]);
@@ -154,7 +161,6 @@ static void unpack_chunk(const pc__quantised_task *task, size_t first, size_t al
 {
     chunk->first = first;
     chunk->count = chunk->streams || all - first < CHUNK ? all - first : CHUNK;
-    chunk->last = first + chunk->count == all;
     for (size_t i = 0; !chunk->streams && i < chunk->count; i++)
         unpack_at(task, first + i, &chunk->unit[i]);
 }
@@ -171,36 +177,32 @@ INLINE void load_sums(const pc__quantised_task *task, size_t row, const int rows
                                                                  + 16 * j);
 }
 
-/* The last sums are multiplied by the scales of the rows. */
-INLINE void store_sums(const pc__quantised_task *task, size_t row, const int rows, int last,
+INLINE void store_sums(const pc__quantised_task *task, size_t row, const int rows,
                        const __mmask16 mask[2], __m512 y[ROWS][2])
 {
     PC__UNROLL(6)
     for (int r = 0; r < rows; r++)
-        for (int j = 0; j < 2; j++) {
-            __m512 sum = y[r][j];
-            if (last)
-                sum = _mm512_mul_ps(sum, _mm512_set1_ps(task->x.scale[row + (size_t)r]));
-            _mm512_mask_storeu_ps(task->y + (row + (size_t)r) * task->ldy + 16 * j, mask[j], sum);
-        }
+        for (int j = 0; j < 2; j++)
+            _mm512_mask_storeu_ps(task->y + (row + (size_t)r) * task->ldy + 16 * j, mask[j],
+                                  y[r][j]);
 }
 
 INLINE void rows_block(const pc__quantised_task *task, unit_chunk *chunk, size_t row,
-                       const int rows, const int group, const int has_minimum, const int has_zero,
-                       const int wide)
+                       const int rows, const int group, const int has_minimum, const int has_zero)
 {
     size_t stride = task->groups * (size_t)group, input = chunk->first * PC__UNIT,
-           factors = input / (size_t)group * task->x.shift_stride + row;
+           factors = input / (size_t)group * task->x.stride + row;
     unsigned log_zero = has_zero ? (unsigned)__builtin_ctz((unsigned)task->format.zero) : 0;
     const __mmask16 mask[2] = {vec_range(0, (uint32_t)task->width, 0),
                                vec_range(0, (uint32_t)task->width, 16)};
     const int groups = group == PC__UNIT ? 1 : 2; /* a division is checked by UBSan: no constant */
     inputs_at x = {task->x.high + row * stride + input,
-                   wide ? task->x.low + row * stride + input : NULL,
-                   task->x.shift + factors,
+                   task->x.low + row * stride + input,
+                   task->x.step + factors,
                    task->x.negative_sum + factors,
+                   task->x.wide + factors,
                    stride,
-                   task->x.shift_stride};
+                   task->x.stride};
     __m512 y[ROWS][2];
     load_sums(task, row, rows, !chunk->first, mask, y);
     for (size_t u = 0; u < chunk->count; u++) {
@@ -211,19 +213,20 @@ INLINE void rows_block(const pc__quantised_task *task, unit_chunk *chunk, size_t
         for (int g = 0; g < groups; g++) {
             sums sum[ROWS][2];
             exact_products(sum, &x, unit->values + g * (group / 4) * PC__LINE, group, log_zero,
-                           has_zero, wide, rows);
+                           has_zero, rows);
             add_products(y, sum, &x, unit->scale[g], unit->minimum[g], has_minimum, rows);
             x.high += group;
-            x.low = wide ? x.low + group : NULL;
-            x.shift += x.shift_stride;
-            x.negative_sum += x.shift_stride;
+            x.low += group;
+            x.step += x.next;
+            x.negative_sum += x.next;
+            x.wide += x.next;
         }
     }
-    store_sums(task, row, rows, chunk->last, mask, y);
+    store_sums(task, row, rows, mask, y);
 }
 
 INLINE void all_rows(const pc__quantised_task *task, const int group, const int has_minimum,
-                     const int has_zero, const int wide)
+                     const int has_zero)
 {
     size_t blocks = (task->rows + ROWS - 1) / ROWS; /* of equal size: a short one is slow */
     size_t all = task->groups * (size_t)group / PC__UNIT;
@@ -236,30 +239,23 @@ INLINE void all_rows(const pc__quantised_task *task, const int group, const int 
             if (!first)
                 prefetch_outputs(task, row, (int)n);
             prefetch_share(task, &chunk, i, blocks);
-#define BLOCK(n) rows_block(task, &chunk, row, n, group, has_minimum, has_zero, wide)
+#define BLOCK(n) rows_block(task, &chunk, row, n, group, has_minimum, has_zero)
             ROWS_6(n, BLOCK)
             row += n;
         }
     }
 }
 
-#define ALL_ROWS(task, group, minimum, zero)     \
-    if ((task)->x.low)                           \
-        all_rows(task, group, minimum, zero, 1); \
-    else                                         \
-        all_rows(task, group, minimum, zero, 0)
-
 /* A format has either minimums or a zero. */
 void pc__panel_quantised_avx512vnni(const pc__quantised_task *task)
 {
     const pc__block_format *format = &task->format;
-    if (format->group == 32 && format->minimum) {
-        ALL_ROWS(task, 32, 1, 0);
-    } else if (format->group == 32) {
-        ALL_ROWS(task, 32, 0, 1);
-    } else if (format->minimum) {
-        ALL_ROWS(task, 16, 1, 0);
-    } else {
-        ALL_ROWS(task, 16, 0, 1);
-    }
+    if (format->group == 32 && format->minimum)
+        all_rows(task, 32, 1, 0);
+    else if (format->group == 32)
+        all_rows(task, 32, 0, 1);
+    else if (format->minimum)
+        all_rows(task, 16, 1, 0);
+    else
+        all_rows(task, 16, 0, 1);
 }

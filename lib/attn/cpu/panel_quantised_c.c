@@ -10,17 +10,18 @@ static float add_group(const pc__quantised_task *task, size_t row, size_t g, siz
     const pc__block_format *format = &task->format;
     const pc__quantised_inputs *in = &task->x;
     size_t first = g * format->group, at = first % format->block;
-    size_t x = row * task->groups * format->group + first, i = g * in->shift_stride + row;
+    size_t x = row * task->groups * format->group + first, i = g * in->stride + row;
     const uint8_t *block = task->panel + first / format->block * pc__panel_block_bytes(format);
-    int32_t product = 0, by = 1 << in->shift[i];
+    int32_t product = 0;
+    float part, all = (float)in->negative_sum[i] * in->step[i];
     for (size_t k = 0; k < format->group; k++)
         product += pc__block_value(format, pc__panel_q(format, block, at + k, n))
-                   * (in->low ? 256 * in->high[x + k] + in->low[x + k] : in->high[x + k]);
-    y = fmaf((float)(product * by), pc__panel_scale(format, block, at / format->group, n), y);
+                   * (in->wide[i] ? 256 * in->high[x + k] + in->low[x + k] : in->high[x + k]);
+    part = (float)product * in->step[i];
+    y = fmaf(part, pc__panel_scale(format, block, at / format->group, n), y);
     if (!format->minimum)
         return y;
-    return fmaf((float)(in->negative_sum[i] * by),
-                pc__panel_minimum(format, block, at / format->group, n), y);
+    return fmaf(all, pc__panel_minimum(format, block, at / format->group, n), y);
 }
 
 void pc__panel_quantised_c(const pc__quantised_task *task)
@@ -30,6 +31,6 @@ void pc__panel_quantised_c(const pc__quantised_task *task)
             float y = 0.0f;
             for (size_t g = 0; g < task->groups; g++)
                 y = add_group(task, row, g, n, y);
-            task->y[row * task->ldy + n] = y * task->x.scale[row];
+            task->y[row * task->ldy + n] = y;
         }
 }

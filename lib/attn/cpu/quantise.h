@@ -1,4 +1,8 @@
-/* The kernels that quantise activations, and what they share. */
+/* The kernels that quantise activations, and what they share.
+ *
+ * A group stands out if its largest magnitude is above OUT times the geometric mean of those of the
+ * row's groups, zeros left out. The bits of a positive float are its logarithm, nearly, so the mean
+ * is one of integers, which is the same in any order. */
 #ifndef PC_ATTN_CPU_QUANTISE_H
 #define PC_ATTN_CPU_QUANTISE_H
 
@@ -9,33 +13,62 @@
 
 pc__quantise_kernel pc__quantise_c, pc__quantise_avx512;
 
-/* The scale of a row whose largest magnitude is `most`. Returns 1 / scale, or 0 if the row is
- * practically zero or has a NaN or an infinity; the scale is NaN in the latter case. */
-static inline float pc__quantise_scale(float most, float *scale)
+/* Logarithms are counted in 1 / 256 octave. */
+enum { PC__QUANTISE_LOG_SHIFT = 15, PC__QUANTISE_OUT = 256 };
+
+/* Of the groups' largest magnitudes, as bits. */
+typedef struct pc__quantise_survey {
+    uint32_t most;        /* of all; NaN is above all */
+    uint64_t logs, count; /* of those that are not taken for zeros */
+} pc__quantise_survey;
+
+static inline uint32_t pc__quantise_bits(float x)
 {
-    float inverse = most > 0.0f ? PC__QUANTISE_RANGE / most : 0.0f;
-    *scale = most < INFINITY ? most / PC__QUANTISE_RANGE : NAN;
-    return most < INFINITY && inverse < INFINITY ? inverse : 0.0f;
+    uint32_t bits;
+    memcpy(&bits, &x, sizeof bits);
+    return bits;
 }
 
-/* The smallest shift that brings `most` (in units of the scale) to `end` or less: the bits of a
- * float grow by 2^23 when it doubles. */
-static inline int32_t pc__quantise_shift(float most, float end, int32_t last)
+static inline float pc__quantise_float(uint32_t bits)
 {
-    int32_t bits, end_bits, shift;
-    memcpy(&bits, &most, sizeof bits);
-    memcpy(&end_bits, &end, sizeof end_bits);
-    shift = bits > end_bits ? (bits - end_bits + (1 << 23) - 1) >> 23 : 0;
-    return shift < last ? shift : last;
+    float x;
+    memcpy(&x, &bits, sizeof x);
+    return x;
 }
 
-static inline void pc__quantise_zeros(size_t groups, size_t group, const pc__quantised_inputs *to)
+/* The least magnitude of groups that are wide. */
+static inline float pc__quantise_wide_from(const pc__quantise_survey *survey, int all_wide)
+{
+    uint64_t mean = survey->count ? survey->logs / survey->count : 0,
+             least = (mean + PC__QUANTISE_OUT + 1) << PC__QUANTISE_LOG_SHIFT;
+    if (all_wide)
+        return 0.0f;
+    return least < pc__quantise_bits(INFINITY) ? pc__quantise_float((uint32_t)least) : INFINITY;
+}
+
+/* Group i: from its largest magnitude, which stands in `step`, to the step and `wide`. Returns
+ * 1 / step, or 0. */
+static inline float pc__quantise_factors(size_t i, float wide_from, const pc__quantised_inputs *to)
+{
+    float most = to->step[i] >= PC__QUANTISE_LEAST ? to->step[i] : 0.0f,
+          inverse = most > 0.0f ? PC__QUANTISE_MOST / most : 0.0f,
+          step = most * (1.0f / PC__QUANTISE_MOST);
+    int wide = most >= wide_from;
+    to->wide[i] = (uint8_t)wide;
+    to->step[i] = wide ? step * (1.0f / 256.0f) : step;
+    return wide ? inverse * 256.0f : inverse;
+}
+
+/* Of a row with a NaN or an infinity. */
+static inline void pc__quantise_nothing(size_t groups, size_t group,
+                                        const pc__quantised_inputs *to)
 {
     memset(to->high, 0, groups * group);
-    if (to->low)
-        memset(to->low, 0, groups * group);
-    for (size_t g = 0; g < groups; g++)
-        to->shift[g * to->shift_stride] = to->negative_sum[g * to->shift_stride] = 0;
+    for (size_t g = 0; g < groups; g++) {
+        to->step[g * to->stride] = NAN;
+        to->negative_sum[g * to->stride] = 0;
+        to->wide[g * to->stride] = 0;
+    }
 }
 
 #endif

@@ -4,20 +4,33 @@
 enum { SIDE_BY_SIDE = 16 };
 
 /* The largest magnitude, by its bits, which grow with the number; NaN is above all. */
-static float largest_of(const float *x, size_t count)
+static uint32_t most_of(const float *x, size_t count)
 {
-    int32_t mosts[SIDE_BY_SIDE] = {0}, most = 0, bits;
-    float largest;
+    uint32_t mosts[SIDE_BY_SIDE] = {0}, most = 0;
     for (size_t i = 0; i < count; i += SIDE_BY_SIDE)
         for (size_t j = 0; j < SIDE_BY_SIDE; j++) {
-            memcpy(&bits, &x[i + j], sizeof bits);
-            bits &= INT32_MAX;
+            uint32_t bits = pc__quantise_bits(x[i + j]) & INT32_MAX;
             mosts[j] = bits > mosts[j] ? bits : mosts[j];
         }
     for (size_t j = 0; j < SIDE_BY_SIDE; j++)
         most = mosts[j] > most ? mosts[j] : most;
-    memcpy(&largest, &most, sizeof largest);
-    return largest;
+    return most;
+}
+
+/* Leaves each group's largest magnitude in its step. */
+static pc__quantise_survey survey_of(const float *x, size_t groups, size_t group,
+                                     const pc__quantised_inputs *to)
+{
+    const uint32_t least = pc__quantise_bits(PC__QUANTISE_LEAST);
+    pc__quantise_survey survey = {0, 0, 0};
+    for (size_t g = 0; g < groups; g++) {
+        uint32_t most = most_of(x + g * group, group);
+        to->step[g * to->stride] = pc__quantise_float(most);
+        survey.most = most > survey.most ? most : survey.most;
+        survey.logs += most >= least ? most >> PC__QUANTISE_LOG_SHIFT : 0;
+        survey.count += most >= least;
+    }
+    return survey;
 }
 
 /* Returns the negative sum. */
@@ -40,18 +53,19 @@ static int32_t quantise_group(const float *x, size_t count, float inverse, int8_
     return negative_sum;
 }
 
-void pc__quantise_c(const float *x, size_t groups, size_t group, const pc__quantised_inputs *to)
+void pc__quantise_c(const float *x, size_t groups, size_t group, int all_wide,
+                    const pc__quantised_inputs *to)
 {
-    const float end = to->low ? PC__QUANTISE_MOST_16 : PC__QUANTISE_MOST_8,
-                inverse = pc__quantise_scale(largest_of(x, groups * group), to->scale);
-    const int32_t last = to->low ? PC__SHIFT_MOST_16 : PC__SHIFT_MOST_8;
-    if (!(inverse > 0.0f))
-        pc__quantise_zeros(groups, group, to);
-    for (size_t g = 0; g < groups && inverse > 0.0f; g++, x += group) {
-        int32_t shift = pc__quantise_shift(largest_of(x, group) * inverse, end, last);
-        to->shift[g * to->shift_stride] = shift;
-        to->negative_sum[g * to->shift_stride] = quantise_group(
-            x, group, inverse / (float)(1 << shift), to->high + g * group,
-            to->low ? to->low + g * group : NULL);
+    pc__quantise_survey survey = survey_of(x, groups, group, to);
+    const float wide_from = pc__quantise_wide_from(&survey, all_wide);
+    if (survey.most >= pc__quantise_bits(INFINITY)) {
+        pc__quantise_nothing(groups, group, to);
+        return;
+    }
+    for (size_t g = 0; g < groups; g++, x += group) {
+        size_t i = g * to->stride;
+        float inverse = pc__quantise_factors(i, wide_from, to);
+        to->negative_sum[i] = quantise_group(x, group, inverse, to->high + g * group,
+                                             to->wide[i] ? to->low + g * group : NULL);
     }
 }

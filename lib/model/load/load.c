@@ -9,7 +9,7 @@
 static pc__id quantised_fingerprint(pc__id fingerprint, uint32_t bits)
 {
     pc__digest digest;
-    pc__digest_start(&digest, bits == 8 ? "on-grid-8/2" : "on-grid/2");
+    pc__digest_start(&digest, bits == 8 ? "on-grid-8/3" : "on-grid-16/3");
     pc__digest_bytes(&digest, fingerprint.bytes, sizeof fingerprint.bytes);
     return pc__digest_end(&digest);
 }

@@ -30,9 +30,10 @@ pc_status pc__model_options(pc_model_options *out, const pc_model_options *optio
     PC__TRY_RETURN(pc__check_enum("pc_model_options", "compute", out->compute, PC_DTYPE_I8));
     PC__TRY_RETURN(pc__check_flags("pc_model_options", out->flags, PC_MODEL_VOCAB_ONLY));
     if (out->compute != PC_DTYPE_DEFAULT && out->compute != PC_DTYPE_F32
-        && out->compute != PC_DTYPE_BF16 && out->compute != PC_DTYPE_I8)
+        && out->compute != PC_DTYPE_BF16 && out->compute != PC_DTYPE_I8
+        && out->compute != PC_DTYPE_I16)
         return pc__fail(PC_ERR_UNSUPPORTED,
-                        "pc_model_options: compute is %u, which is not F32, BF16 or I8",
+                        "pc_model_options: compute is %u, which is not F32, BF16, I8 or I16",
                         out->compute);
     if (out->packed_weights && !*out->packed_weights)
         return pc__fail(PC_ERR_INVALID,

@@ -173,13 +173,13 @@ static int is_f32(const pc__weights *weights)
 uint32_t pc__quantised_input_bits(const pc__backend *backend, const pc__weights *weights,
                                   const pc_model_options *options)
 {
-    int narrow = options->compute == PC_DTYPE_I8;
-    if (!narrow
-        && (options->compute != PC_DTYPE_DEFAULT || !backend->ops->keeps_quantised(backend)))
+    const uint32_t asked = options->compute;
+    if (asked != PC_DTYPE_I8 && asked != PC_DTYPE_I16
+        && (asked != PC_DTYPE_DEFAULT || !backend->ops->keeps_quantised(backend)))
         return 0;
     for (size_t i = 0; i < pc__weights_count(weights); i++)
         if (pc__ttype_quantised(pc__weights_at(weights, i)->type).bits)
-            return narrow ? 8 : 16;
+            return asked == PC_DTYPE_I16 ? 16 : 8;
     return 0;
 }
 

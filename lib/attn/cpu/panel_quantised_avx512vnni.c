@@ -25,11 +25,13 @@ INLINE void group_products(sums sum[ROWS][2], const uint8_t *q, const int8_t *x,
             sum[r][0] = dot(sum[r][0], w0, v);
             sum[r][1] = dot(sum[r][1], w1, v);
         }
+        /* GCC would load the weights of all steps first, and keep the sums in memory instead. */
+        __asm__ volatile("" : : : "memory");
     }
 }
 
 /* Units of a panel, unpacked. */
-enum { CHUNK = 8 };
+enum { CHUNK = 64 };
 typedef struct unit_chunk {
     unit512 unit[CHUNK];
     size_t first, count; /* units */
@@ -62,11 +64,23 @@ typedef struct inputs_at {
     size_t stride, next; /* next: of factors, from group to group */
 } inputs_at;
 
-/* Which rows of a block are wide: a byte a row, 0 or 1. */
+/* Which rows of a block are wide: a byte a row, 0 or 1. Whole words are loaded: bytes that are
+ * joined in memory would have to reach it before they are read again. */
 INLINE uint64_t wide_rows(const uint8_t *wide, const int rows)
 {
     uint64_t all = 0;
-    memcpy(&all, wide, (size_t)rows);
+    uint32_t four;
+    uint16_t two;
+    if (rows >= 4) {
+        memcpy(&four, wide, sizeof four);
+        all = four;
+    }
+    if (rows % 4 >= 2) {
+        memcpy(&two, wide + rows / 4 * 4, sizeof two);
+        all |= (uint64_t)two << rows / 4 * 32;
+    }
+    if (rows % 2)
+        all |= (uint64_t)wide[rows - 1] << 8 * (rows - 1);
     return all;
 }
 

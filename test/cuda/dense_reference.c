@@ -217,8 +217,9 @@ static float add_group(const reference_quantised *q, const uint8_t *group, size_
 {
     pc__cuda_panel_format format = format_of(q);
     const uint8_t *scales = group + pc__cuda_scale_at(&format);
-    const int8_t *high = in->high + g * q->group, *low = in->low ? in->low + g * q->group : NULL;
-    int32_t product = 0, by = 1 << in->shift[g];
+    const int8_t *high = in->high + g * q->group,
+                 *low = in->wide[g] ? in->low + g * q->group : NULL;
+    int32_t product = 0;
     float scale, minimum;
     uint16_t half;
     for (size_t k = 0; k < q->group; k++)
@@ -230,11 +231,11 @@ static float add_group(const reference_quantised *q, const uint8_t *group, size_
     } else {
         memcpy(&scale, scales + 4 * output, sizeof scale);
     }
-    y = fmaf((float)(product * by), scale, y);
+    y = fmaf((float)product * in->step[g], scale, y);
     if (!q->minimum)
         return y;
     memcpy(&minimum, group + pc__cuda_minimum_at(&format) + 4 * output, sizeof minimum);
-    return fmaf((float)(in->negative_sum[g] * by), minimum, y);
+    return fmaf((float)in->negative_sum[g] * in->step[g], minimum, y);
 }
 
 void reference_quantised_run(const reference_quantised *q, const uint8_t *panels, const float *x,
@@ -242,12 +243,12 @@ void reference_quantised_run(const reference_quantised *q, const uint8_t *panels
 {
     size_t in = q->groups * q->group;
     int8_t *codes = calloc(2, in);
-    int32_t *numbers = calloc(2 * q->groups, sizeof *numbers);
-    float scale;
-    pc__quantised_inputs inputs = {
-        codes, q->bytes == 2 ? codes + in : NULL, &scale, numbers, numbers + q->groups, 1};
-    for (size_t r = 0; codes && numbers && r < rows; r++) {
-        plain()->quantise(x + r * in, q->groups, q->group, &inputs);
+    int32_t *sums = calloc(q->groups, sizeof *sums);
+    float *steps = calloc(q->groups, sizeof *steps);
+    uint8_t *wide = calloc(q->groups, 1);
+    pc__quantised_inputs inputs = {codes, codes + in, steps, sums, wide, 1};
+    for (size_t r = 0; codes && sums && steps && wide && r < rows; r++) {
+        plain()->quantise(x + r * in, q->groups, q->group, q->bytes == 2, &inputs);
         for (size_t n = 0; n < q->out; n++) {
             const uint8_t *panel = panels + n / PC__CUDA_PANEL * reference_panel_bytes(q);
             pc__cuda_panel_format format = format_of(q);
@@ -255,9 +256,8 @@ void reference_quantised_run(const reference_quantised *q, const uint8_t *panels
             for (size_t g = 0; g < q->groups; g++)
                 sum = add_group(q, panel + g * pc__cuda_group_bytes(&format), n % PC__CUDA_PANEL,
                                 &inputs, g, sum);
-            y[r * q->out + n] = sum * scale;
+            y[r * q->out + n] = sum;
         }
     }
-    free(codes);
-    free(numbers);
+    free(codes), free(sums), free(steps), free(wide);
 }

@@ -55,7 +55,7 @@ typedef struct reference_quantised {
     uint32_t bits, group, minimum, half;
     int32_t zero;
     size_t groups, out;
-    uint32_t bytes; /* of an input's code: 1 or 2 */
+    uint32_t bytes; /* 2: all groups of inputs are wide; 1: those that stand out */
 } reference_quantised;
 size_t reference_panel_bytes(const reference_quantised *q);
 /* scale and minimum of a group and output */

@@ -709,17 +709,17 @@ static void operations(void)
     linears(64, 96, PC_DTYPE_BF16, -1, 2);
     linears(40, 3, PC_DTYPE_F32, -1, 1);
     for (int format = 0; format < FORMATS; format++)
-        linears(formats[format].block * 3, 40, format % 2 ? PC_DTYPE_I8 : PC_DTYPE_BF16, format, 3);
+        linears(formats[format].block * 3, 40, format % 2 ? PC_DTYPE_I8 : PC_DTYPE_I16, format, 3);
     for (int shared = 0; shared < 3; shared++) {
         experts(PC_DTYPE_F32, -1, 1, shared);
         experts(PC_DTYPE_BF16, -1, shared == 1, shared);
     }
     choices();
-    experts(PC_DTYPE_BF16, 1, 1, 2);
-    experts(PC_DTYPE_BF16, 0, 0, 0);
+    experts(PC_DTYPE_I16, 1, 1, 2);
+    experts(PC_DTYPE_I16, 0, 0, 0);
     experts_of(PC_DTYPE_BF16, -1, 1, 2, 101, 121); /* many rows an expert */
-    experts_of(PC_DTYPE_BF16, 1, 1, 0, 101, 101);
-    linears(64, 200, PC_DTYPE_BF16, 0, 1); /* work for blocks of many rows */
+    experts_of(PC_DTYPE_I16, 1, 1, 0, 101, 101);
+    linears(64, 200, PC_DTYPE_I16, 0, 1); /* work for blocks of many rows */
     linears(64, 200, PC_DTYPE_I8, 1, 2);
 }
 

@@ -42,7 +42,7 @@ struct layer {
     device<float> x, bias;
     device<uint32_t> codes;
     device<int32_t> factors;
-    device<float> scale, y;
+    device<float> y;
     std::vector<float> want;
     layer(random_numbers &random, const reference_quantised &format, size_t row_count)
         : q(format), rows(row_count), in(q.groups * q.group),
@@ -50,7 +50,7 @@ struct layer {
           bias("bias", q.out),
           codes("codes", pc__cuda_codes_bytes(rows, in) / 4, gpu_model::UNWRITTEN),
           factors("factors", pc__cuda_factors_bytes(rows, q.groups) / 4, gpu_model::UNWRITTEN),
-          scale("scale", rows, gpu_model::UNWRITTEN), y("y", rows * q.out, gpu_model::UNWRITTEN),
+          y("y", rows * q.out, gpu_model::UNWRITTEN),
           want(rows * q.out)
     {
         // q - zero is at most 127
@@ -69,7 +69,7 @@ struct layer {
     {
         return {panels.data(),
                 biased ? bias.data() : nullptr,
-                {codes.data(), factors.data(), scale.data()},
+                {codes.data(), factors.data()},
                 y.data(),
                 reference_panel_bytes(&q),
                 (uint32_t)rows,
@@ -79,9 +79,7 @@ struct layer {
                 q.group,
                 q.zero,
                 q.minimum,
-                q.half,
-                q.bytes,
-                0};
+                q.half};
     }
     size_t wrong(bool biased)
     {
@@ -105,7 +103,7 @@ void compare(random_numbers &random, reference_quantised q, size_t groups, size_
     unsigned tiles = (unsigned)(rows + 7) / 8, panels = (unsigned)(out + 31) / 32;
     run_kernel<pc__cuda_quantise>(
         pc__cuda_quantise_task{l.x.data(),
-                               {l.codes.data(), l.factors.data(), l.scale.data()},
+                               {l.codes.data(), l.factors.data()},
                                (uint32_t)rows,
                                (uint32_t)l.in,
                                q.group,
@@ -151,7 +149,7 @@ void compare_experts(random_numbers &random, reference_quantised q, std::vector<
     reference_quantised_run(&q, b.panels.data(), a.x.data(), 13, b.want.data());
     run_kernel<pc__cuda_quantise>(
         pc__cuda_quantise_task{a.x.data(),
-                               {a.codes.data(), a.factors.data(), a.scale.data()},
+                               {a.codes.data(), a.factors.data()},
                                13,
                                (uint32_t)a.in,
                                q.group,

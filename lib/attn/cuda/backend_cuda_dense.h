@@ -134,7 +134,7 @@ typedef struct pc__cuda_linear { /* what a pc__linear is here */
     pc__cuda_gemm *gemm;          /* NULL: quantised */
     pc__cuda_panel_format format; /* of quantised weights; bits 0: not quantised */
     size_t groups, panel_bytes;
-    uint32_t code_bytes; /* of a quantised input: 1 or 2 */
+    uint32_t code_bytes; /* 2: all groups of quantised inputs are wide; 1: those that stand out */
 } pc__cuda_linear;
 
 static inline const pc__cuda_linear *pc__cuda_linear_of(const pc__linear *linear)

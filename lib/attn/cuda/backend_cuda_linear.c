@@ -8,13 +8,12 @@ static pc__cuda_quantised_rows quantise_rows(pc__stream *stream, const pc__cuda_
 {
     size_t codes = pc__cuda_codes_bytes(rows, linear->in);
     size_t factors = pc__cuda_factors_bytes(rows, linear->groups);
-    uint8_t *block = pc__cuda_scratch_of(stream, codes + factors + rows * sizeof(float));
+    uint8_t *block = pc__cuda_scratch_of(stream, codes + factors);
     pc__cuda_quantised_rows to = {0};
     if (!block)
         return to;
     to.codes = (uint32_t *)(void *)block;
     to.factors = (int32_t *)(void *)(block + codes);
-    to.scale = (float *)(void *)(block + codes + factors);
     pc__cuda_quantise_task task = {.x = x,
                                    .to = to,
                                    .rows = (uint32_t)rows,
@@ -60,8 +59,7 @@ pc__cuda_quantised_task pc__cuda_quantised_layer(const pc__cuda_linear *linear,
                                      .group = linear->format.group,
                                      .zero = linear->format.zero,
                                      .minimum = linear->format.minimum,
-                                     .half = linear->format.half,
-                                     .bytes = linear->code_bytes};
+                                     .half = linear->format.half};
 }
 
 /* 1: quantised_few.cu, 0: quantised_many.cu; the bits are the same. Each reads the weights once for

@@ -179,7 +179,7 @@ pc_status pc__cuda_op_linear_new(pc__linear **out, pc__backend *backend, size_t 
     linear->out = out_features;
     linear->in = in_features;
     linear->dtype = compute == PC_DTYPE_BF16 ? PC_DTYPE_BF16 : PC_DTYPE_F32;
-    linear->code_bytes = compute == PC_DTYPE_I8 ? 1 : 2;
+    linear->code_bytes = compute == PC_DTYPE_I16 ? 2 : 1;
     pc_status status = make_layer(linear, source, bias);
     if (status < 0) {
         free_layer(linear);

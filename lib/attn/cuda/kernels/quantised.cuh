@@ -96,12 +96,12 @@ struct pc__group_products {
     int32_t d[2][4];
 };
 
-// Group `which` of a unit with the codes of 8 rows.
+// Group `which` of a unit with the codes of 8 rows. Low bytes that are all 0 are left out.
 template <int GROUP>
 __device__ __forceinline__ pc__group_products pc__multiply(const pc__unit_weights &u,
-                                                           const uint4 &codes, uint32_t which,
-                                                           bool wide)
+                                                           const uint4 &codes, uint32_t which)
 {
+    const bool wide = __ballot_sync(~0u, (codes.z | codes.w) != 0) != 0;
     pc__group_products high = {};
 #pragma unroll
     for (int p = 0; p < 2; p++) {
@@ -120,9 +120,15 @@ __device__ __forceinline__ pc__group_products pc__multiply(const pc__unit_weight
         }
 #pragma unroll
         for (int i = 0; i < 4; i++)
-            high.d[p][i] = wide ? high.d[p][i] * 256 + low[i] : high.d[p][i];
+            high.d[p][i] = high.d[p][i] * 256 + low[i];
     }
     return high;
+}
+
+// A product, or a sum of codes, times the step of its row.
+__device__ __forceinline__ float pc__stepped(int32_t product, uint32_t step)
+{
+    return pc__times((float)product, __uint_as_float(step));
 }
 
 // The kernel's body for the format of the weights: RUN<bits, group>::run(task).

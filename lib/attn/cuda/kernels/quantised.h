@@ -1,10 +1,10 @@
 /* Linear layers with quantised weights, in panels (attn/cuda/cuda_panel.h: 32 outputs each, the
  * groups of inputs one after the other), which are the operands of tensor cores for bytes.
  *
- * Inputs are quantised as on the CPU (pc__quantise_kernel), to 16 bits as two signed bytes, or to 8
- * bits. Products of a group are exact in 32 bits; the groups of a row are added in ascending order,
- * each with one fused operation: every result has the bits of the CPU's, however many rows are
- * computed together.
+ * Inputs are quantised as on the CPU (pc__quantise_kernel), to 16 bits as two signed bytes; the low
+ * one is 0 in groups that are not wide. Products of a group are exact in 32 bits; the groups of a
+ * row are added in ascending order, each with one fused operation: every result has the bits of the
+ * CPU's, however many rows are computed together.
  *
  * q - zero lies in -128 … 127, as in all block formats of model/load/quantised_rows.c.
  *
@@ -36,8 +36,7 @@ typedef struct pc__cuda_quantised_rows {
     /* [tile][unit][row * 4 + k][4]: bytes 4k … 4k + 3 of the first 16 inputs of the unit, of the
      * other 16, then the low bytes of both; at a multiple of 16 bytes */
     uint32_t *codes;
-    int32_t *factors; /* [tile][group][row][2]: 2^shift; 2^shift * minus the sum of the codes */
-    float *scale;     /* [row] */
+    int32_t *factors; /* [tile][group][row][2]: bits of the step; minus the sum of the codes */
 } pc__cuda_quantised_rows;
 
 typedef struct pc__cuda_quantise_task {
@@ -45,7 +44,7 @@ typedef struct pc__cuda_quantise_task {
     pc__cuda_quantised_rows to;
     uint32_t rows, in;
     uint32_t group; /* 16 or 32 */
-    uint32_t bytes; /* 2: codes of 16 bits; 1: of 8 bits, the low bytes are 0 */
+    uint32_t bytes; /* 2: all groups are wide; 1: those that stand out */
 } pc__cuda_quantise_task;
 
 typedef struct pc__cuda_quantised_task {
@@ -58,8 +57,6 @@ typedef struct pc__cuda_quantised_task {
     uint32_t bits, group; /* pc__cuda_panel_format: 4 or 8; 16 or 32 */
     int32_t zero;
     uint32_t minimum, half;
-    uint32_t bytes; /* of a code */
-    uint32_t unused;
 } pc__cuda_quantised_task;
 
 /* The same layer of all experts, whose entries are sorted by expert (route.h). */

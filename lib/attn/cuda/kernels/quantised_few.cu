@@ -1,6 +1,6 @@
 // Quantised weights times up to 32 rows, of a layer or of an expert. 8 warps share the groups of a
 // panel, so that much of it is on its way from memory at a time. They take 8 rows after another,
-// with weights that stay in registers as they were loaded: they leave exact products in shared
+// with weights that stay in registers as they were loaded: they leave products in shared
 // memory; then each thread adds the products of one output and row, group after group. The next
 // weights come while the last rows are added.
 #include "attn/cuda/kernels/quantised_rows.cuh"
@@ -12,9 +12,9 @@ constexpr uint32_t WARPS = PC__CUDA_QUANTISED_THREADS / PC__WARP, CHUNK = 32, //
     TILES = PC__CUDA_QUANTISED_ROWS / 8;
 
 struct panel_chunk {
-    int32_t product[CHUNK][ALL]; // [p * 2 + h][g][row]
+    float product[CHUNK][ALL]; // [p * 2 + h][g][row]
     float scale[CHUNK][32], minimum[CHUNK][32];
-    int32_t sums[CHUNK][8];
+    float sums[CHUNK][8];
     float y[TILES][ALL]; // what each thread has added so far
 };
 static_assert(sizeof(panel_chunk) <= PC__CUDA_QUANTISED_SHARED, "room of a chunk");
@@ -72,6 +72,10 @@ template <int BITS, int GROUP, class ROWS> struct few {
                 c.minimum[at][lane] = panel.minimum(group, lane);
         }
     }
+    static __device__ __forceinline__ void put_two(float *to, float a, float b)
+    {
+        store8(to, make_uint2(__float_as_uint(a), __float_as_uint(b)));
+    }
     // Products of a group, with the sums of its inputs, at place `at` of the chunk.
     __device__ __forceinline__ void put(panel_chunk &c, const ROWS &rows, uint32_t at,
                                         uint32_t group, const pc__group_products &products) const
@@ -79,11 +83,12 @@ template <int BITS, int GROUP, class ROWS> struct few {
         uint4 f = rows.factors(group);
 #pragma unroll
         for (uint32_t i = 0; i < 4; i++)
-            store8(&c.product[at][i * 64 + lane * 2],
-                   make_uint2((uint32_t)products.d[i / 2][i % 2 * 2] * f.x,
-                              (uint32_t)products.d[i / 2][i % 2 * 2 + 1] * f.z));
+            put_two(&c.product[at][i * 64 + lane * 2],
+                    pc__stepped(products.d[i / 2][i % 2 * 2], f.x),
+                    pc__stepped(products.d[i / 2][i % 2 * 2 + 1], f.z));
         if (t.minimum && lane < 4)
-            store8(&c.sums[at][lane * 2], make_uint2(f.y, f.w));
+            put_two(&c.sums[at][lane * 2], pc__stepped((int32_t)f.y, f.x),
+                    pc__stepped((int32_t)f.w, f.z));
     }
     __device__ __forceinline__ void multiply(panel_chunk &c, const ROWS &rows, uint32_t chunk) const
     {
@@ -94,7 +99,7 @@ template <int BITS, int GROUP, class ROWS> struct few {
 #pragma unroll
             for (uint32_t which = 0; which < GROUPS; which++) {
                 uint32_t group = unit * GROUPS + which;
-                pc__group_products products = pc__multiply<GROUP>(w, codes[u], which, t.bytes == 2);
+                pc__group_products products = pc__multiply<GROUP>(w, codes[u], which);
                 if (group < t.groups)
                     put(c, rows, group - chunk * CHUNK, group, products);
             }
@@ -106,9 +111,9 @@ template <int BITS, int GROUP, class ROWS> struct few {
         uint32_t output = threadIdx.x % 64 / 8 * 4 + threadIdx.x / 64, row = threadIdx.x % 8;
 #pragma unroll 4
         for (uint32_t g = 0; g < count; g++) {
-            y = fmaf((float)c.product[g][threadIdx.x], c.scale[g][output], y);
+            y = fmaf(c.product[g][threadIdx.x], c.scale[g][output], y);
             if (t.minimum)
-                y = fmaf((float)c.sums[g][row], c.minimum[g][output], y);
+                y = fmaf(c.sums[g][row], c.minimum[g][output], y);
         }
         return y;
     }
@@ -126,7 +131,7 @@ template <int BITS, int GROUP, class ROWS> struct few {
         shared[place(threadIdx.x % 8, output)] = y;
         __syncthreads();
         if (rows.has(r) && column < t.out) {
-            y = pc__times(shared[place(r, threadIdx.x % 32)], t.x.scale[rows.input(r)]);
+            y = shared[place(r, threadIdx.x % 32)];
             t.y[(uint64_t)rows.output(r) * t.out + column] = bias ? pc__plus(y, bias[column]) : y;
         }
         __syncthreads(); // shared memory is free again

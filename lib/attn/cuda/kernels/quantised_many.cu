@@ -47,10 +47,11 @@ template <int BITS, int GROUP, class ROWS> struct many {
         for (uint32_t i = 0; i < 8; i++) {
             uint32_t output = i / 2, row = i % 2;
             float &sum = y[n][output / 2][output % 2 * 2 + row];
-            uint32_t product = (uint32_t)products.d[output / 2][output % 2 * 2 + row];
-            sum = fmaf((float)(int32_t)(product * (row ? f.z : f.x)), scale.v[output], sum);
+            int32_t product = products.d[output / 2][output % 2 * 2 + row];
+            uint32_t step = row ? f.z : f.x;
+            sum = fmaf(pc__stepped(product, step), scale.v[output], sum);
             if (t.minimum)
-                sum = fmaf((float)(int32_t)(row ? f.w : f.y), minimum.v[output], sum);
+                sum = fmaf(pc__stepped((int32_t)(row ? f.w : f.y), step), minimum.v[output], sum);
         }
     }
     __device__ __forceinline__ void add_unit(uint32_t unit, const pc__unit_weights &w)
@@ -76,7 +77,7 @@ template <int BITS, int GROUP, class ROWS> struct many {
             for (uint32_t n = 0; n < TILES; n++)
                 if (n < tiles)
                     add(n, group, scale, minimum,
-                        pc__multiply<GROUP>(w, codes[n], which, t.bytes == 2));
+                        pc__multiply<GROUP>(w, codes[n], which));
         }
     }
     // -0 without a bias: adding it changes nothing, not even -0.
@@ -103,12 +104,11 @@ template <int BITS, int GROUP, class ROWS> struct many {
                 uint32_t r = lane % 4 * 2 + c;
                 if (!rows[n].has(r) || column >= t.out)
                     continue;
-                float *to = t.y + (uint64_t)rows[n].output(r) * t.out + column,
-                      scale = t.x.scale[rows[n].input(r)];
+                float *to = t.y + (uint64_t)rows[n].output(r) * t.out + column;
                 pc__four v;
 #pragma unroll
                 for (uint32_t i = 0; i < 4; i++)
-                    v.v[i] = pc__plus(pc__times(y[n][i / 2][i % 2 * 2 + c], scale), more.v[i]);
+                    v.v[i] = pc__plus(y[n][i / 2][i % 2 * 2 + c], more.v[i]);
                 if (t.out % 4 == 0) {
                     pc__store4(to, v);
                     continue;

@@ -226,7 +226,7 @@ static void compare(pc_context *context, int old)
     const char *path = write_model(old);
     pc_model_info of_exact, of_whole, of_narrow;
     pc_model *expanded = load(context, path, PC_DTYPE_F32, &of_exact),
-             *quantised = load(context, path, PC_DTYPE_DEFAULT, &of_whole),
+             *quantised = load(context, path, PC_DTYPE_I16, &of_whole),
              *bytes = load(context, path, PC_DTYPE_I8, &of_narrow);
     if (expanded && quantised && bytes && logits_of(expanded, TOKENS, exact)
         && logits_of(quantised, TOKENS, whole) && logits_of(bytes, TOKENS, narrow)) {
@@ -234,7 +234,7 @@ static void compare(pc_context *context, int old)
         CHECK_INT(rows_off(whole, exact, 1e-3, &a), 0);
         CHECK(rows_off(narrow, exact, 0.05, &b)
               <= TOKENS / 8); /* where an input's rounding chooses another expert */
-        printf("%s: quantised %.1e, with inputs of 8 bits %.1e; %llu, %llu bytes\n",
+        printf("%s: with inputs of 16 bits %.1e, of 8 bits %.1e; %llu, %llu bytes\n",
                old ? "numbered" : "in three dimensions", a, b,
                (unsigned long long)of_whole.weight_bytes,
                (unsigned long long)of_exact.weight_bytes);

@@ -176,7 +176,7 @@ int main(void)
         answer(context, plain, PC_DTYPE_F32, want);
         answer(context, packed, PC_DTYPE_F32, got); /* expanded: the same numbers */
         near(got, want, 1e-5);
-        answer(context, packed, PC_DTYPE_DEFAULT, got); /* as stored: inputs have 16 bits */
+        answer(context, packed, PC_DTYPE_I16, got); /* as stored */
         near(got, want, 1e-3);
     }
     pc_context_free(context);

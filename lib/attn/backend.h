@@ -218,8 +218,9 @@ struct pc__backend_ops {
 
     /* Linear layers. compute: PC_DTYPE_F32, or PC_DTYPE_BF16 (weights and inputs are rounded to
      * bf16, sums are fp32). A quantised source is computed as it is, whatever `compute` says:
-     * integer products with inputs of 16 bits (8 if `compute` is PC_DTYPE_I8) are exact within a
-     * group, sums over groups are fp32. bias [out] is copied; NULL: none. */
+     * integer products with inputs of 8 bits, 16 in groups that stand out in their row (in all, if
+     * `compute` is PC_DTYPE_I16), are exact within a group, sums over groups are fp32. bias [out]
+     * is copied; NULL: none. */
     pc_status (*linear_new)(pc__linear **out, pc__backend *backend, size_t out_features,
                             size_t in_features, uint32_t compute, const pc__weight_source *source,
                             const float *bias);

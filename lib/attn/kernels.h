@@ -73,8 +73,8 @@ typedef struct pc__panel_task {
 typedef void pc__panel_kernel(const pc__panel_task *task);
 typedef pc__panel_kernel *pc__panel_fn;
 
-/* Quantised activations: x = code * step, with one step per group. A code has 8 bits, `high`, or, in
- * wide groups, 16: 256 * high + low with signed bytes. */
+/* Quantised activations: x = code * step, with one step per group. A code has 8 bits, `high`, or,
+ * in wide groups, 16: 256 * high + low with signed bytes. */
 typedef struct pc__quantised_inputs {
     int8_t *high, *low; /* [rows][groups * group]; low: undefined in groups that are not wide */
     /* [groups][stride], of which `rows` are used; negative_sum: minus the sum of the group's codes;
@@ -116,10 +116,10 @@ typedef pc__quantised_pack_kernel *pc__quantised_pack_fn;
 
 /* Quantises one row into row 0 of `to`: `groups` groups of `group` values (a multiple of 16). The
  * largest magnitude of a group becomes the largest code, the others are rounded to nearest. Wide
- * are all groups, or, unless all_wide, those that stand out (attn/cpu/quantise.h): their steps would
- * be much larger than those of the row's other groups. If any value of the row is NaN or infinite,
- * its steps are NaN and its codes are 0, so that all its outputs are NaN. All variants give the same
- * bits. */
+ * are all groups, or, unless all_wide, those that stand out (attn/cpu/quantise.h): their steps
+ * would be much larger than those of the row's other groups. If any value of the row is NaN or
+ * infinite, its steps are NaN and its codes are 0, so that all its outputs are NaN. All variants
+ * give the same bits. */
 typedef void pc__quantise_kernel(const float *x, size_t groups, size_t group, int all_wide,
                                  const pc__quantised_inputs *to);
 typedef pc__quantise_kernel *pc__quantise_fn;

@@ -50,8 +50,7 @@ struct layer {
           bias("bias", q.out),
           codes("codes", pc__cuda_codes_bytes(rows, in) / 4, gpu_model::UNWRITTEN),
           factors("factors", pc__cuda_factors_bytes(rows, q.groups) / 4, gpu_model::UNWRITTEN),
-          y("y", rows * q.out, gpu_model::UNWRITTEN),
-          want(rows * q.out)
+          y("y", rows * q.out, gpu_model::UNWRITTEN), want(rows * q.out)
     {
         // q - zero is at most 127
         uint32_t end = q.bits == 4 || q.zero == 128 ? 256 : (uint32_t)q.zero + 128;
@@ -101,14 +100,13 @@ void compare(random_numbers &random, reference_quantised q, size_t groups, size_
     layer l(random, q, rows);
     bool biased = random.below(2);
     unsigned tiles = (unsigned)(rows + 7) / 8, panels = (unsigned)(out + 31) / 32;
-    run_kernel<pc__cuda_quantise>(
-        pc__cuda_quantise_task{l.x.data(),
-                               {l.codes.data(), l.factors.data()},
-                               (uint32_t)rows,
-                               (uint32_t)l.in,
-                               q.group,
-                               bytes},
-        {tiles * 8}, PC__CUDA_QUANTISE_THREADS, PC__CUDA_QUANTISE_SHARED);
+    run_kernel<pc__cuda_quantise>(pc__cuda_quantise_task{l.x.data(),
+                                                         {l.codes.data(), l.factors.data()},
+                                                         (uint32_t)rows,
+                                                         (uint32_t)l.in,
+                                                         q.group,
+                                                         bytes},
+                                  {tiles * 8}, PC__CUDA_QUANTISE_THREADS, PC__CUDA_QUANTISE_SHARED);
     gpu_model::forget_traffic();
     run_kernel<pc__cuda_quantised_few>(l.task(biased), {panels, (tiles + 3) / 4},
                                        PC__CUDA_QUANTISED_THREADS, PC__CUDA_QUANTISED_SHARED);
@@ -148,12 +146,8 @@ void compare_experts(random_numbers &random, reference_quantised q, std::vector<
     // the rows are those of a, also where the weights are those of b
     reference_quantised_run(&q, b.panels.data(), a.x.data(), 13, b.want.data());
     run_kernel<pc__cuda_quantise>(
-        pc__cuda_quantise_task{a.x.data(),
-                               {a.codes.data(), a.factors.data()},
-                               13,
-                               (uint32_t)a.in,
-                               q.group,
-                               q.bytes},
+        pc__cuda_quantise_task{
+            a.x.data(), {a.codes.data(), a.factors.data()}, 13, (uint32_t)a.in, q.group, q.bytes},
         {16}, PC__CUDA_QUANTISE_THREADS, PC__CUDA_QUANTISE_SHARED);
     pc__cuda_quantised_experts t = {a.task(false), panels.data(), nullptr, row.data(),
                                     first.data(),  experts,       0};

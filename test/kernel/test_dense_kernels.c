@@ -306,13 +306,14 @@ static void fill_row(float *x, size_t groups, size_t group, size_t kind, pc_test
             x[i] = pc_test_normal(rng) * size;
     }
     for (size_t i = 0; i < groups * group && kind % 3 == 1;
-         i++) /* finest steps of 1/4096 or 1/16: whole ones of each shift, and halves between them
-               */
+         i++) /* halves and whole ones of some step */
         x[i] = i ? ldexpf((float)(pc_test_bits(rng) % 254) - 127.0f + (kind % 2 ? 0.5f : 0.0f),
                           -(int)(i / group % 13))
                  : 127.0f;
     for (size_t i = 0; i < groups * group && kind % 6 == 4; i++)
-        x[i] *= kind % 12 == 4 ? 1e-41f : 1e-34f; /* steps below the normal numbers */
+        x[i] *= kind % 12 == 4
+                    ? 1e-41f
+                    : 1e-34f; /* below the normal numbers, and below PC__QUANTISE_LEAST */
     if (kind % 3 == 2)
         x[pc_test_bits(rng) % (groups * group)] = special[kind / 3 % 8];
 }
@@ -326,12 +327,9 @@ enum { APART = 3 }; /* of three rows the one in the middle */
 
 static quantised_row quantised_new(size_t groups, size_t group)
 {
-    quantised_row c = {guarded_new(groups * group),
-                       guarded_new(groups * group),
-                       guarded_new(4 * APART * groups),
-                       guarded_new(4 * APART * groups),
-                       guarded_new(APART * groups),
-                       {0}};
+    quantised_row c = {guarded_new(groups * group),     guarded_new(groups * group),
+                       guarded_new(4 * APART * groups), guarded_new(4 * APART * groups),
+                       guarded_new(APART * groups),     {0}};
     memset(c.step.data, 0x5a, 4 * APART * groups);
     memset(c.negative_sum.data, 0x5a, 4 * APART * groups);
     memset(c.wide.data, 0x5a, APART * groups);
@@ -397,11 +395,11 @@ static int good_codes(const float *x, size_t g, size_t group, const pc__quantise
     return good && negative_sum == to->negative_sum[g * APART];
 }
 
-/* Wide groups stand out by an octave, and those that do are wide. */
+/* Wide groups stand out by half an octave, and those that do are wide. */
 static int good_width(const float *x, size_t group, double mean, int all_wide, int wide)
 {
     double out = log2((double)largest(x, group)) - mean;
-    return all_wide ? wide == 1 : wide == 0 ? out < 1.1 : wide == 1 && out > 0.9;
+    return all_wide ? wide == 1 : wide == 0 ? out < 0.6 : wide == 1 && out > 0.4;
 }
 
 static int untouched(size_t g, const pc__quantised_inputs *to)

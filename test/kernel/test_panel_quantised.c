@@ -1,8 +1,9 @@
 /* Catches: a kernel of quantised weights whose bits are not those of the C reference (all formats,
  * row counts, widths, extreme inputs), or that writes past its width or reads past its inputs; a
  * linear layer with quantised weights that is further from the exact product than its
- * inputs allow, whose rows depend on each other or on the number of threads, that hides a NaN, or that
- * leaks when an allocation fails. It tests the kernels of one level and runs once a CPU level. */
+ * inputs allow, whose rows depend on each other or on the number of threads, that hides a NaN, or
+ * that leaks when an allocation fails. It tests the kernels of one level and runs once a CPU level.
+ */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -143,16 +144,15 @@ static void same_as_reference(pc__block_format format, size_t groups, size_t row
     make_inputs(&x, &format, groups * format.group, rows, extreme, which, rng);
     memset(want, 0xa5, sizeof want);
     memset(got, 0xa5, sizeof got);
-    pc__quantised_task task = {
-        panel,
-        format,
-        groups,
-        {x.high, x.low, x.step, x.negative_sum, x.wide, rows},
-        rows,
-        want,
-        LD,
-        width,
-        rows % 2 ? panel : NULL};
+    pc__quantised_task task = {panel,
+                               format,
+                               groups,
+                               {x.high, x.low, x.step, x.negative_sum, x.wide, rows},
+                               rows,
+                               want,
+                               LD,
+                               width,
+                               rows % 2 ? panel : NULL};
     pc__panel_quantised_c(&task);
     task.y = got;
     best->panel_quantised(&task);
@@ -193,8 +193,7 @@ static void check_layer(const matrix *m, const float *x, const float *bias, cons
                     most = fmax(most, fabs((double)x[r * m->in + k]));
                     sum += fabs(w) + fabs(scale_of(m, n * m->in + g)) * 256;
                 }
-                room += sum
-                        * (0.5 * most / steps + most * 1e-6); /* half a step, and fp32 sums */
+                room += sum * (0.5 * most / steps + most * 1e-6); /* half a step, and fp32 sums */
             }
             worst = fmax(worst, fabs((double)y[r * m->out + n] - exact) / room);
         }

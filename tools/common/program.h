@@ -109,7 +109,7 @@ uint64_t pml_flags(const pml_options *options);
 #define CODEC_CHOICES "default raw zstd int8 int4" /* PC_CODEC_… */
 #define COMPUTE_CHOICES "default f32 bf16 int8 int16"
 #define COMPUTE_DTYPE(choice) ((uint32_t)(choice) + ((choice) > 2)) /* no F16 */
-#define KV_CHOICES "default f32 bf16 f16 int8" /* PC_DTYPE_… */
+#define KV_CHOICES "default f32 bf16 f16 int8"                      /* PC_DTYPE_… */
 #define ENCODING_CHOICES "independent sink joint exact"
 #define REPAIR_CHOICES "scaffold none first top full"
 #define MODEL_HINT "--model takes a GGUF file, a Hugging Face folder or a llama2.c checkpoint"

@@ -1,7 +1,7 @@
-/* bench inputs: what a quantised file loses on a text, and what the quantised inputs of its matrices
- * lose besides. The text is read in windows; each token's distribution of the next one is compared
- * with that of the model in fp32. K, V and attention are fp32 everywhere, so that nothing else
- * rounds. */
+/* bench inputs: what a quantised file loses on a text, and what the quantised inputs of its
+ * matrices lose besides. The text is read in windows; each token's distribution of the next one is
+ * compared with that of the model in fp32. K, V and attention are fp32 everywhere, so that nothing
+ * else rounds. */
 #include <promptcache/extend.h>
 #include <math.h>
 #include <stdlib.h>
@@ -246,13 +246,14 @@ const command bench_inputs = {
     .name = "inputs",
     .usage = "inputs --exact MODEL --file GGUF --text FILE [options]",
     .summary = "what quantised files lose, and their quantised inputs",
-    .details = "Reads a text with a model and with quantised files of it, and prints the perplexity "
-               "of the\n"
-               "model, of each file expanded to fp32, and of the file as it is computed (int8). "
-               "Then mean\n"
-               "divergences (KL) of the next token: of the file expanded from the model (format), of "
-               "inputs\n"
-               "of 8 and of 16 bits from the file expanded (int8, int16), and of the file with "
-               "inputs of\n"
-               "8 bits from the model (both). tools/compare/quantise_gguf.py writes such files.",
+    .details =
+        "Reads a text with a model and with quantised files of it, and prints the perplexity "
+        "of the\n"
+        "model, of each file expanded to fp32, and of the file as it is computed (int8). "
+        "Then mean\n"
+        "divergences (KL) of the next token: of the file expanded from the model (format), of "
+        "inputs\n"
+        "of 8 and of 16 bits from the file expanded (int8, int16), and of the file with "
+        "inputs of\n"
+        "8 bits from the model (both). tools/compare/quantise_gguf.py writes such files.",
     .run = run_command_line};

@@ -1,7 +1,7 @@
 /* Linear layers with quantised weights, in panels of PC__PANEL output features (layout:
- * quantised_panel.h). Inputs are quantised to 8 bits, with 16 in groups that stand out in their row,
- * or, for PC_DTYPE_I16, to 16 bits everywhere, finer than bf16, which needs twice the products. Sums
- * within a group are exact. */
+ * quantised_panel.h). Inputs are quantised to 8 bits, with 16 in groups that stand out in their
+ * row, or, for PC_DTYPE_I16, to 16 bits everywhere, finer than bf16, which needs twice the
+ * products. Sums within a group are exact. */
 #include "attn/cpu/panel_set.h"
 #include "attn/cpu/quantised_panel.h"
 #include "base/checksum.h"

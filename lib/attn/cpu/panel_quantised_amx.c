@@ -77,8 +77,8 @@ INLINE void add_portion(quantised_work *w, const portion *p, size_t first, const
         float *y = w->y[p->base + r - first];
         __m512i start = _mm512_set1_epi32(task->format.zero * task->x.negative_sum[i]);
         __m512 step = _mm512_set1_ps(task->x.step[i]),
-               all = _mm512_mul_ps(
-                   _mm512_cvtepi32_ps(_mm512_set1_epi32(task->x.negative_sum[i])), step);
+               all = _mm512_mul_ps(_mm512_cvtepi32_ps(_mm512_set1_epi32(task->x.negative_sum[i])),
+                                   step);
         PC__UNROLL(2)
         for (size_t j = 0; j < 2; j++) {
             __m512i product = _mm512_load_si512(p->high[j][r]);

@@ -102,8 +102,7 @@ INLINE void low_products(sums sum[ROWS][2], const inputs_at *x, const uint8_t *v
             __m512i all = _mm512_slli_epi32((__m512i)sum[r][j], 8);
             if (has_zero) {
                 __m512i part = zero_part(x, r, log_zero);
-                all = _mm512_add_epi32(
-                    all, _mm512_sub_epi32(part, _mm512_slli_epi32(part, 8)));
+                all = _mm512_add_epi32(all, _mm512_sub_epi32(part, _mm512_slli_epi32(part, 8)));
             }
             sum[r][j] = (sums)all;
         }
@@ -115,7 +114,8 @@ INLINE void exact_products(sums sum[ROWS][2], const inputs_at *x, const uint8_t 
                            const int group, const unsigned log_zero, const int has_zero,
                            const int rows)
 {
-    const uint64_t wide = wide_rows(x->wide, rows), all = UINT64_C(0x010101010101) >> 8 * (6 - rows);
+    const uint64_t wide = wide_rows(x->wide, rows),
+                   all = UINT64_C(0x010101010101) >> 8 * (6 - rows);
     PC__UNROLL(6)
     for (int r = 0; r < rows; r++)
         sum[r][0] = sum[r][1] = has_zero ? (sums)zero_part(x, r, log_zero) : (sums){0};

@@ -1,8 +1,8 @@
 /* The kernels that quantise activations, and what they share.
  *
- * A group stands out if its largest magnitude is above OUT times the geometric mean of those of the
- * row's groups, zeros left out. The bits of a positive float are its logarithm, nearly, so the mean
- * is one of integers, which is the same in any order. */
+ * A group stands out if its largest magnitude is more than half an octave (1.4 times) above the
+ * geometric mean of those of the row's groups, zeros left out. The bits of a positive float are its
+ * logarithm, nearly, so the mean is one of integers, which is the same in any order. */
 #ifndef PC_ATTN_CPU_QUANTISE_H
 #define PC_ATTN_CPU_QUANTISE_H
 
@@ -14,7 +14,7 @@
 pc__quantise_kernel pc__quantise_c, pc__quantise_avx512;
 
 /* Logarithms are counted in 1 / 256 octave. */
-enum { PC__QUANTISE_LOG_SHIFT = 15, PC__QUANTISE_OUT = 256 };
+enum { PC__QUANTISE_LOG_SHIFT = 15, PC__QUANTISE_OUT = 128 };
 
 /* Of the groups' largest magnitudes, as bits. */
 typedef struct pc__quantise_survey {
@@ -60,8 +60,7 @@ static inline float pc__quantise_factors(size_t i, float wide_from, const pc__qu
 }
 
 /* Of a row with a NaN or an infinity. */
-static inline void pc__quantise_nothing(size_t groups, size_t group,
-                                        const pc__quantised_inputs *to)
+static inline void pc__quantise_nothing(size_t groups, size_t group, const pc__quantised_inputs *to)
 {
     memset(to->high, 0, groups * group);
     for (size_t g = 0; g < groups; g++) {

@@ -22,7 +22,7 @@ pc_status pc__bind_source(const pc__binder *b, const pc__weight_source *from, si
     pc__weight_source source = *from;
     source.format = format_of(b, from, cols);
     source.packed = b->options->packed;
-    uint32_t compute = !source.format.bits             ? native->compute
+    uint32_t compute = !source.format.bits            ? native->compute
                        : b->options->input_bits == 16 ? PC_DTYPE_I16
                                                       : PC_DTYPE_I8;
     return native->backend->ops->linear_new(out, native->backend, rows, cols, compute, &source,

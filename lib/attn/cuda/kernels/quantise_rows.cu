@@ -7,7 +7,7 @@
 namespace {
 
 constexpr float MOST = 127.0f, LEAST = 0x1p-100f; // PC__QUANTISE_MOST, PC__QUANTISE_LEAST
-constexpr uint32_t LOG_SHIFT = 15, OUT = 256;     // PC__QUANTISE_LOG_SHIFT, PC__QUANTISE_OUT
+constexpr uint32_t LOG_SHIFT = 15, OUT = 128;     // PC__QUANTISE_LOG_SHIFT, PC__QUANTISE_OUT
 constexpr uint32_t WARPS = PC__CUDA_QUANTISE_THREADS / PC__WARP;
 
 __device__ __forceinline__ uint32_t size_of(const pc__four &x)

@@ -76,8 +76,7 @@ template <int BITS, int GROUP, class ROWS> struct many {
 #pragma unroll
             for (uint32_t n = 0; n < TILES; n++)
                 if (n < tiles)
-                    add(n, group, scale, minimum,
-                        pc__multiply<GROUP>(w, codes[n], which));
+                    add(n, group, scale, minimum, pc__multiply<GROUP>(w, codes[n], which));
         }
     }
     // -0 without a bias: adding it changes nothing, not even -0.

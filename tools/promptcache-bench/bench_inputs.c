@@ -41,7 +41,7 @@ static int read_tokens(const arguments *a, const pc_model *model, text_tokens *t
 {
     pc_model_info info = PC_MODEL_INFO_INIT;
     size_t size = 0;
-    char *text = read_text(a->text, &size);
+    char *text = read_text(a->text, DATA_BYTES, &size);
     int code = text ? EXIT_OK : EXIT_INPUT;
     if (code == EXIT_OK
         && (pc_model_get_info(model, &info) < 0

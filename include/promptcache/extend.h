@@ -109,7 +109,9 @@ typedef struct pc_model_ops {
     pc_status (*truncate)(void *user, void *sequence, size_t count);
     /* (optional, both or none) For tiers below RAM: a segment as bytes [capacity], and back. Always
      * sets *size; data NULL with capacity 0 measures. Only a model with the same fingerprint gets
-     * the bytes back. */
+     * the bytes back. For n tokens these are at most 64 KiB and twice n times the larger one of
+     * kv_bytes_per_token and layers * kv_heads * head_dim * 8: records that claim more are not
+     * loaded. If all of these are 0, a record may claim what RAM holds. */
     pc_status (*export_segment)(void *user, void *segment, void *data, size_t capacity,
                                 size_t *size);
     pc_status (*import_segment)(void *user, const void *data, size_t size, const int32_t *tokens,

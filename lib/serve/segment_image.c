@@ -2,6 +2,7 @@
  * an application's model as the bytes that it exports. A segment gets its table when it is made. */
 #include "serve/segment_image.h"
 
+#include <math.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -202,6 +203,8 @@ static const pc__payload_ops native_payload = {
 
 /* An application's model. It manages its own memory; a handle of it is for that model only. */
 
+enum { EXPORT_ROOM = 1 << 16 }; /* bytes of an export beside its states */
+
 /* The bytes for ops.import_segment. Handles may be any pointers, so only this list tells which
  * payloads are still such bytes. */
 typedef struct pc__import {
@@ -248,23 +251,37 @@ static void release_handle(void *owner, void *payload)
         release_payload(owner, payload);
 }
 
+/* Most bytes that a segment of an application's model may export: a record that claims more is not
+ * believed. 0: the model does not tell what its states take, or the tokens are not known. */
+static uint64_t most_exported(const pc_model *model, size_t tokens)
+{
+    const pc_model_info *info = &model->info;
+    double shape = 2.0 * sizeof(float) * info->layers * info->kv_heads * info->head_dim,
+           of_token = fmax(shape, (double)info->kv_bytes_per_token);
+    return of_token > 0 && tokens
+               ? (uint64_t)fmin(2 * of_token * (double)tokens, 0x1p62) + EXPORT_ROOM
+               : 0;
+}
+
 /* In one allocation: the block's address, its size, then its bytes. */
 typedef struct exported {
     uint8_t *block;
     uint64_t bytes;
 } exported;
 
-static pc_status export_payload(const pc_model *model, void *payload, exported **out)
+static pc_status export_payload(const pc_model *model, void *payload, uint64_t most, exported **out)
 {
     const pc_allocator *mem = &model->context->mem;
     size_t size = 0, written = 0;
+    int is_too_large;
     pc_status status;
     *out = NULL;
     pc__model_enter(model);
     status = model->ops.export_segment(model->user, payload, NULL, 0, &size);
+    is_too_large = status >= 0 && most && size > most;
     if (status >= 0 && size > SIZE_MAX / 2)
         status = PC_ERR_LIMIT;
-    if (status >= 0 && !(*out = pc__alloc(mem, 64 + size)))
+    if (status >= 0 && !is_too_large && !(*out = pc__alloc(mem, 64 + size)))
         status = PC_ERR_NOMEM;
     if (*out) {
         (*out)->block = (uint8_t *)*out + 64;
@@ -274,6 +291,11 @@ static pc_status export_payload(const pc_model *model, void *payload, exported *
             status = PC_ERR_LIMIT;
     }
     pc__model_leave(model);
+    if (is_too_large)
+        return pc__fail(PC_ERR_LIMIT,
+                        "the model's export_segment gives %zu bytes; by kv_bytes_per_token and the "
+                        "shape in its pc_model_info they are at most %llu",
+                        size, (unsigned long long)most);
     if (status < 0) {
         pc__free(mem, *out);
         *out = NULL;
@@ -284,13 +306,14 @@ static pc_status export_payload(const pc_model *model, void *payload, exported *
 static pc_status describe_handle(void *owner, void *payload, pc__image *image, void **release_me)
 {
     const pc_model *model = owner;
+    uint64_t most = most_exported(model, image->tokens);
     exported *e;
     *release_me = NULL;
     if (!model->ops.export_segment)
         return pc__fail(PC_ERR_UNSUPPORTED,
                         "the model's states cannot leave it (no ops.export_segment)");
     set_model(image, model);
-    PC__TRY_RETURN(export_payload(model, payload, &e));
+    PC__TRY_RETURN(export_payload(model, payload, most, &e));
     image->block_count = 1;
     image->blocks = &e->block;
     image->block_bytes = &e->bytes;
@@ -375,10 +398,12 @@ void pc__segment_image(pc__image *image, const pc_model *model, const pc__segmen
     memset(image, 0, sizeof *image);
     set_model(image, model);
     image->block_count = 1;
+    image->most_block = most_exported(model, facts->count);
     if (pc__model_is_native(model)) {
         pc__kv_shape shape = pc__model_segment_shape(model);
         set_native(image, &shape);
         image->block_count = (size_t)shape.layers;
+        image->most_block = pc__kv_layer_bytes(&shape, facts->count);
     }
     image->key = *facts->key;
     image->salt = *facts->salt;

@@ -3,9 +3,10 @@
  * payload over. A record that the tier can map is not copied: its blocks are checked in place.
  * After any failure nothing is left behind.
  *
- * RAM is reserved before memory is allocated. If the RAM tier has no room, a load that a request
- * waits for goes on: its memory then belongs to the request, like a segment that the request
- * computes, and is freed with it. A prefetch ends. */
+ * What a record claims is compared with what was asked for before memory is allocated for it, and
+ * before anything gives way. RAM is reserved before memory is allocated. If the RAM tier has no
+ * room, a load that a request waits for goes on: its memory then belongs to the request, like a
+ * segment that the request computes, and is freed with it. A prefetch ends. */
 #include "store/cache_internal.h"
 
 #include <stdio.h>
@@ -200,15 +201,39 @@ static uint64_t decode_bytes(const record_load *r)
     return largest * (readers < r->image->block_count ? readers : r->image->block_count);
 }
 
+/* 1: nothing but the record says how large the states are. Nothing gives way for such a claim until
+ * the states are there, and it may not be larger than RAM. */
+static int is_mere_claim(const record_load *r)
+{
+    const pc__image *wanted = r->load->image;
+    return !wanted->block_bytes && !wanted->most_block;
+}
+
+static pc_status check_mere_claim(const record_load *r)
+{
+    pc_tier_stats ram = PC_TIER_STATS_INIT;
+    pc__ram_tier_stats(r->load->cache->ram, &ram);
+    return pc__image_bytes(r->image) > ram.budget_bytes
+               ? pc__fail(PC_ERR_MISMATCH,
+                          "the record claims %llu bytes of states, more than RAM may hold",
+                          (unsigned long long)pc__image_bytes(r->image))
+               : PC_OK;
+}
+
 static pc_status reserve_ram(record_load *r)
 {
     pc__load *load = r->load;
+    int free_only = load->prefetch || is_mere_claim(r);
     uint64_t reserved;
     pc_status status;
+    if (is_mere_claim(r))
+        PC__TRY_RETURN(check_mere_claim(r));
     if (!load->bytes)
         load->bytes = pc__image_bytes(r->image); /* only the record knows */
     reserved = pc__ram_tier_entry_bytes(load->bytes, load->image->tokens) + decode_bytes(r);
-    status = pc__ram_tier_reserve(load->cache->ram, &r->desc, reserved, load->prefetch, NULL);
+    if (load->ops->finish) /* it makes the payload of the bytes that are read */
+        reserved += pc__image_bytes(r->image);
+    status = pc__ram_tier_reserve(load->cache->ram, &r->desc, reserved, free_only, NULL);
     r->reserved = status == PC_OK ? reserved : 0;
     if (status == PC_MISS && load->prefetch)
         return pc__fail(PC_ERR_CANCELLED, "no free room for a prefetch");
@@ -371,7 +396,8 @@ static pc_status open_record(record_load *r)
         .codecs = cache->codecs,
         .codec = PC_CODEC_RAW,
         .seal_key = r->tier->ops->id == PC_TIER_COMPRESSED ? NULL : cache->seal_key,
-        .kernels = pc__cache_own_kernels(cache)};
+        .kernels = pc__cache_own_kernels(cache),
+        .wanted = load->image};
     PC__TRY_RETURN(pc__record_open(&r->record, cache->scratch, &options, r->source));
     r->image = pc__record_image(r->record);
     set_desc(r);

@@ -141,11 +141,16 @@ static pc_status match_blocks(const pc__image *want, const pc__image *have)
         return PC_OK;
     if (want->block_count != have->block_count)
         return differs("blocks", (int64_t)want->block_count, (int64_t)have->block_count);
-    for (size_t i = 0; want->block_bytes && i < want->block_count; i++)
-        if (want->block_bytes[i] != have->block_bytes[i])
+    for (size_t i = 0; i < want->block_count; i++) {
+        unsigned long long bytes = have->block_bytes[i];
+        if (want->block_bytes && want->block_bytes[i] != bytes)
             return pc__fail(PC_ERR_MISMATCH, "block %zu: %llu bytes expected, %llu found", i,
-                            (unsigned long long)want->block_bytes[i],
-                            (unsigned long long)have->block_bytes[i]);
+                            (unsigned long long)want->block_bytes[i], bytes);
+        if (!want->block_bytes && want->most_block && bytes > want->most_block)
+            return pc__fail(PC_ERR_MISMATCH,
+                            "block %zu: %llu bytes found, these tokens have at most %llu", i, bytes,
+                            (unsigned long long)want->most_block);
+    }
     return PC_OK;
 }
 

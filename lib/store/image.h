@@ -56,9 +56,9 @@ typedef struct pc__image {
     size_t block_count;       /* at most PC__MAX_BLOCKS */
     /* [block_count]; NULL if the image only describes a record. */
     uint8_t *const *blocks;
-    /* [block_count]; NULL in an image of what is wanted: any sizes. The owner checks them when it
-     * makes a payload. */
+    /* [block_count]; NULL in an image of what is wanted: any sizes up to most_block. */
     const uint64_t *block_bytes;
+    uint64_t most_block; /* only in an image of what is wanted: bytes of a block; 0: any */
 } pc__image;
 
 enum { PC__MAX_BLOCKS = 65536 };
@@ -88,8 +88,8 @@ uint64_t pc__image_bytes(const pc__image *image); /* of all blocks */
 
 /* PC_ERR_MISMATCH names the first field of `have` that differs from `want`: key, salt, model,
  * architecture, position scheme, dtype, layout, regime, origin, shape, tokens, relative positions,
- * number and sizes of blocks. Not compared: lossy, kernels, cost, priority, times, and the sizes if
- * want->block_bytes is NULL. */
+ * number and sizes of blocks (of want->block_bytes NULL: at most want->most_block). Not compared:
+ * lossy, kernels, cost, priority, times. */
 pc_status pc__image_match(const pc__image *want, const pc__image *have);
 
 /* The date so many seconds after `date` (since 1970); INT64_MAX at most. */

@@ -249,6 +249,46 @@ static void test_keys(void)
     sample_free(&open);
 }
 
+/* The face takes no memory for what the header claims, and is checked like all of it. What a reader
+ * wants bounds what it believes. */
+static void test_bounds(void)
+{
+    pc_test_memory memory = {0};
+    pc_allocator mem = pc_test_allocator(&memory);
+    pc__record *record;
+    pc__image other;
+    sample s;
+    sample_make(&s, 1, 64, HALF, 1);
+    record_bytes bytes = record_bytes_of(s.file.data, s.file.size, 1, 0);
+    CHECK_OK(pc__record_open_face(&record, &mem, &bytes.source));
+    CHECK_INT(memory.calls, 1); /* of the record itself */
+    CHECK_INT(pc__record_image(record)->tokens, 6);
+    CHECK(pc__record_seal_id(record) && pc__record_image(record)->block_count == 0);
+    CHECK_STATUS(pc__record_readable(record), PC_ERR_UNSUPPORTED);
+    pc__record_free(record);
+    s.file.data[pc__get_u32(s.file.data + 12) - 1] ^= 1;
+    CHECK_STATUS(pc__record_open_face(&record, &mem, &bytes.source), PC_ERR_FORMAT);
+    s.file.data[pc__get_u32(s.file.data + 12) - 1] ^= 1;
+    other = s.toy.image;
+    s.options.wanted = &other;
+    CHECK_OK(pc__record_open(&record, &mem, &s.options, &bytes.source));
+    pc__record_free(record);
+    other.block_count++;
+    CHECK_STATUS(pc__record_open(&record, &mem, &s.options, &bytes.source), PC_ERR_FORMAT);
+    CHECK_ERROR_HAS("blocks");
+    pc__put_u32(s.file.data + 12, 1 << 28);
+    pc__put_u32(s.file.data + 40, (1 << 28) - 64 - 232 - TOY_BLOCKS * 72);
+    pc__put_u64(s.file.data + 16, 1 << 29);
+    bytes.source.bytes = 0;
+    other.block_count--;
+    memory.calls = 0;
+    CHECK_STATUS(pc__record_open(&record, &mem, &s.options, &bytes.source), PC_ERR_FORMAT);
+    CHECK_ERROR_HAS("at most");
+    CHECK_INT(memory.calls, 1);
+    CHECK_INT(memory.live_blocks, 0);
+    sample_free(&s);
+}
+
 /* Numbers at and beyond their limits, with a header that is right otherwise. */
 static void test_numbers(void)
 {
@@ -470,6 +510,7 @@ int main(void)
         test_exchanged(sealed);
     }
     test_clear_part_is_sealed();
+    test_bounds();
     test_keys();
     test_numbers();
     test_claims();

@@ -1,8 +1,8 @@
 /* Catches: states that come back from blocks with a changed bit; bytes behind the last token that
  * are not zero (records of equal segments would differ, and show earlier contents of the memory);
- * loaded runs that a pass cannot use like computed ones; accepted blocks of another model or shape;
- * an application's import that leaks or releases memory of others; states that stay in memory and
- * should have been zeroed. */
+ * loaded runs that a pass cannot use like computed ones; claims of a record that are believed;
+ * accepted blocks of another model or shape; an application's import that leaks or releases memory
+ * of others; states that stay in memory and should have been zeroed. */
 #include "serve/segment_image.h"
 
 #include <stdlib.h>
@@ -379,6 +379,24 @@ static pc_segment *encode_toy(const pc_model *model)
     return segment;
 }
 
+/* What a record may claim follows from the model and the tokens. */
+static void check_claims(pc_model *model, const pc__segment_facts *facts, const pc__image *image)
+{
+    const pc_model_info info = model->info;
+    uint64_t much = UINT64_C(1) << 40;
+    pc__image want, claims = *image;
+    claims.block_bytes = &much;
+    pc__segment_image(&want, model, facts);
+    CHECK(want.most_block >= image->block_bytes[0]);
+    CHECK_STATUS(pc__image_match(&want, &claims), PC_ERR_MISMATCH);
+    CHECK_ERROR_HAS("have at most");
+    model->info.kv_bytes_per_token = 0;
+    model->info.layers = 0;
+    pc__segment_image(&want, model, facts);
+    CHECK_INT(want.most_block, 0); /* store/cache_load_read.c says what then holds */
+    model->info = info;
+}
+
 static void hosts_model(void)
 {
     toy_world w;
@@ -399,6 +417,7 @@ static void hosts_model(void)
     CHECK_INT(image.block_count, 1);
     pc__segment_image(&want, w.model, &facts);
     CHECK_OK(pc__image_match(&want, &image));
+    check_claims(w.model, &facts, &image);
     for (int failing = 0; failing < 2; failing++) {
         pc_toy_count(w.toy)->fail_import_at = failing ? pc_toy_count(w.toy)->import_calls + 1 : 0;
         CHECK_OK(pc__model_payload(w.model)->create(w.model, &image, &payload, &block));

@@ -104,16 +104,18 @@ pc__record_name pc__disk_record_name(const pc__disk *disk, const pc__id *key)
     return pc__record_name_of(key, &disk->record);
 }
 
-/* With `usable`: opens the seal, to learn whether we can use the record. Without: the face, which
- * is in the clear, is enough. */
+/* With `usable`: opens the seal, to learn whether we can use the record for `wanted`. Without: the
+ * face, which is in the clear, is enough. */
 static void facts_of_source(const pc__disk *disk, pc__source *source, pc__disk_facts *facts,
-                            pc_status *usable)
+                            const pc__image *wanted, pc_status *usable)
 {
-    const pc__record_options face = {0};
+    pc__record_options options = disk->record;
     pc__record_name record_name = facts->record_name;
     pc__record *record = NULL;
-    pc_status status = pc__record_open_frame(&record, &disk->mem, usable ? &disk->record : &face,
-                                             source);
+    pc_status status;
+    options.wanted = wanted;
+    status = usable ? pc__record_open_frame(&record, &disk->mem, &options, source)
+                    : pc__record_open_face(&record, &disk->mem, source);
     if (usable)
         *usable = status < 0 ? status : PC_ERR_MISMATCH;
     if (status < 0)
@@ -129,7 +131,7 @@ static void facts_of_source(const pc__disk *disk, pc__source *source, pc__disk_f
 }
 
 pc_status pc__disk_read_facts(const pc__disk *disk, const pc__record_name *record_name,
-                              pc__disk_facts *facts, pc_status *usable)
+                              pc__disk_facts *facts, const pc__image *wanted, pc_status *usable)
 {
     struct stat st;
     pc__source *source;
@@ -142,7 +144,7 @@ pc_status pc__disk_read_facts(const pc__disk *disk, const pc__record_name *recor
     facts->last = st.st_mtim.tv_sec;
     PC__TRY_RETURN(pc__disk_source_new(&source, &disk->mem, &disk->root, record_name, fd,
                                        facts->bytes, 0, NULL));
-    facts_of_source(disk, source, facts, usable);
+    facts_of_source(disk, source, facts, wanted, usable);
     source->close(source);
     return PC_OK;
 }

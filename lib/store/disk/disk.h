@@ -68,11 +68,11 @@ uint64_t pc__disk_bytes(pc__disk *disk);
 
 /* Name of the record that we write and read under a key; other variants may lie beside it. */
 pc__record_name pc__disk_record_name(const pc__disk *disk, const pc__id *key);
-/* Reads a record's header. PC_MISS: no such file. A header that cannot be read gives the state
- * PC__DISK_UNREADABLE. *usable (may be NULL): PC_OK if we can open the record; else a writer of
- * ours replaces it. */
+/* Reads the face of a record. PC_MISS: no such file. A header that cannot be read gives the state
+ * PC__DISK_UNREADABLE. *usable (may be NULL, with `wanted`): PC_OK if we can open the record as one
+ * of this image; else a writer of ours replaces it. */
 pc_status pc__disk_read_facts(const pc__disk *disk, const pc__record_name *record_name,
-                              pc__disk_facts *facts, pc_status *usable);
+                              pc__disk_facts *facts, const pc__image *wanted, pc_status *usable);
 /* Writes the index file; between enter and leave. */
 pc_status pc__disk_save(pc__disk *disk);
 

@@ -142,7 +142,8 @@ static void drop_draft(pc__disk *disk, draft *d)
 
 /* 1: a usable record has this name already, it stays. 0: there is none, or none of use to us. */
 static int has_usable_record(pc__disk *disk, int sub, const char *name,
-                             const pc__record_name *record_name, uint64_t *replaced)
+                             const pc__record_name *record_name, const pc__image *image,
+                             uint64_t *replaced)
 {
     struct stat st;
     pc__disk_facts facts;
@@ -151,12 +152,12 @@ static int has_usable_record(pc__disk *disk, int sub, const char *name,
     if (fstatat(sub, name, &st, AT_SYMLINK_NOFOLLOW) || !pc__dir_is_trusted(&disk->root, &st))
         return 0;
     *replaced = (uint64_t)st.st_size;
-    return pc__disk_read_facts(disk, record_name, &facts, &usable) == PC_OK && usable == PC_OK
-           && !pc__disk_facts_expired(&facts, pc__now_date());
+    return pc__disk_read_facts(disk, record_name, &facts, image, &usable) == PC_OK
+           && usable == PC_OK && !pc__disk_facts_expired(&facts, pc__now_date());
 }
 
 static pc_status publish_file(pc__disk *disk, const draft *d, const pc__record_name *record_name,
-                              uint64_t bytes, uint64_t *replaced)
+                              const pc__image *image, uint64_t bytes, uint64_t *replaced)
 {
     char name[PC__DISK_NAME];
     pc_status status = PC_OK;
@@ -170,7 +171,7 @@ static pc_status publish_file(pc__disk *disk, const draft *d, const pc__record_n
     flock(d->fd, LOCK_UN);
     if (sub < 0 || dir < 0)
         status = draft_error(disk, sub < 0 ? name : PC__DISK_NEW);
-    else if (has_usable_record(disk, sub, name, record_name, replaced))
+    else if (has_usable_record(disk, sub, name, record_name, image, replaced))
         status = PC_MISS;
     else if ((bytes != d->reserved && ftruncate(d->fd, (off_t)bytes))
              || renameat(dir, d->name, sub, name))
@@ -222,7 +223,7 @@ static pc_status publish_draft(pc__disk *disk, draft *d, const pc__image *image,
     }
     status = pc__disk_lock_mark(&disk->lock, &disk->root);
     if (status == PC_OK)
-        status = publish_file(disk, d, &record_name, bytes, &replaced);
+        status = publish_file(disk, d, &record_name, image, bytes, &replaced);
     count_staging(disk, 0, d->reserved);
     if (status == PC_OK) {
         disk->lock.bytes += bytes;
@@ -240,12 +241,13 @@ static pc_status publish_draft(pc__disk *disk, draft *d, const pc__image *image,
 
 /* Opens a record that another process has written under a name of ours, once, to see whether we can
  * use it. */
-static int is_usable(pc__disk *disk, const pc__record_name *record_name)
+static int is_usable(pc__disk *disk, const pc__record_name *record_name, const pc__image *image)
 {
     pc__disk_facts facts;
     pc__disk_entry *e;
     pc_status usable;
-    int ours = pc__disk_read_facts(disk, record_name, &facts, &usable) == PC_OK && usable == PC_OK;
+    int ours = pc__disk_read_facts(disk, record_name, &facts, image, &usable) == PC_OK
+               && usable == PC_OK;
     pthread_mutex_lock(&disk->guard);
     e = pc__disk_table_find(&disk->table, record_name);
     if (e)
@@ -255,7 +257,7 @@ static int is_usable(pc__disk *disk, const pc__record_name *record_name)
 }
 
 /* 1: it need not be written. */
-static int is_known(pc__disk *disk, const pc__record_name *record_name)
+static int is_known(pc__disk *disk, const pc__record_name *record_name, const pc__image *image)
 {
     struct stat st;
     pc__disk_entry *e;
@@ -273,7 +275,7 @@ static int is_known(pc__disk *disk, const pc__record_name *record_name)
     known = known && e && e->facts.state == PC__DISK_READ;
     ours = known && e->is_verified;
     pthread_mutex_unlock(&disk->guard);
-    return known && (ours || is_usable(disk, record_name));
+    return known && (ours || is_usable(disk, record_name, image));
 }
 
 static pc_status write_draft(pc__disk *disk, const pc__image *image, uint64_t bound,
@@ -318,7 +320,7 @@ static pc_status write_record(pc__disk *disk, const pc__image *image, double dea
         *reason = PC_REASON_NOT_ADMITTED;
         return PC_MISS;
     }
-    if (is_known(disk, &record_name))
+    if (is_known(disk, &record_name, image))
         return PC_MISS;
     bound = pc__record_bound(image, &disk->record, NULL);
     if (bound > disk->budget) {

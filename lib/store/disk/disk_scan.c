@@ -265,7 +265,7 @@ static pc_status read_one_header(pc__disk *disk, const pc__record_name *record_n
 {
     pc__disk_facts facts;
     pc__disk_entry *e;
-    pc_status status = pc__disk_read_facts(disk, record_name, &facts, NULL);
+    pc_status status = pc__disk_read_facts(disk, record_name, &facts, NULL, NULL);
     if (status < 0)
         return status == PC_ERR_NOMEM ? status : PC_OK;
     pthread_mutex_lock(&disk->guard);
@@ -324,7 +324,7 @@ int pc__disk_add_foreign(pc__disk *disk, const pc__record_name *record_name, uin
     pthread_mutex_unlock(&disk->guard);
     if (expired)
         expired = !pc__disk_was_used_elsewhere(disk, record_name, pc__now_date());
-    if (known || pc__disk_read_facts(disk, record_name, &facts, NULL) != PC_OK)
+    if (known || pc__disk_read_facts(disk, record_name, &facts, NULL, NULL) != PC_OK)
         return !expired;
     expired = pc__disk_facts_expired(&facts, pc__now_date());
     pthread_mutex_lock(&disk->guard);

@@ -60,6 +60,9 @@ typedef struct pc__record_options {
     /* 32 bytes: seals what is written and opens what is read. Records without a seal, or with
      * another key, are PC_ERR_UNSUPPORTED. NULL: no seal; sealed records are PC_ERR_UNSUPPORTED. */
     const uint8_t *seal_key;
+    /* For reading: what the record has to be. A header that claims more blocks or bytes than a
+     * record of these tokens has is PC_ERR_FORMAT, before memory is allocated for it. NULL: any. */
+    const pc__image *wanted;
 } pc__record_options;
 
 /* Writes the record of an image. Allocates and frees memory for one block. *bytes (may be NULL):
@@ -80,6 +83,9 @@ pc_status pc__record_open(pc__record **out, const pc_allocator *mem,
  * lossy, cost, times, number of tokens and sizes of blocks; all else is zero. */
 pc_status pc__record_open_frame(pc__record **out, const pc_allocator *mem,
                                 const pc__record_options *options, pc__source *source);
+/* Reads and checks only what lies in the clear up to the table, which takes little memory whatever
+ * the header claims. No blocks are known, and nothing can be read from it. */
+pc_status pc__record_open_face(pc__record **out, const pc_allocator *mem, pc__source *source);
 /* What pc__record_open would say: PC_OK, or PC_ERR_UNSUPPORTED with its text. */
 pc_status pc__record_usable(const pc__record *record);
 /* PC_OK: its blocks can be read. PC_ERR_UNSUPPORTED: the seal key or the codec is missing. */

@@ -208,6 +208,12 @@ pc_status pc__record_ids_get(pc__image *image, char kernels[PC__RECORD_CLASS], c
     return PC_OK;
 }
 
+uint64_t pc__record_most_header(const pc__image *wanted)
+{
+    enum { ROOM = 1 << 16, ENTRY_ROOM = 2 * PC__RECORD_ENTRY };
+    return ROOM + (uint64_t)wanted->block_count * ENTRY_ROOM + 12 * (uint64_t)wanted->tokens;
+}
+
 void pc__record_header_sum(const uint8_t *header, size_t size, uint8_t out[PC__CHECKSUM])
 {
     static const uint8_t zeros[PC__CHECKSUM];

@@ -108,6 +108,9 @@ void pc__record_ids_put(const pc__image *image, const char *kernels, uint8_t at[
 pc_status pc__record_ids_get(pc__image *image, char kernels[PC__RECORD_CLASS], const uint8_t *at,
                              uint64_t size);
 
+/* Most bytes of the header of a record of an image, with room for what later minor versions add. */
+uint64_t pc__record_most_header(const pc__image *wanted);
+
 /* Of a header whose checksum counts as zeros. */
 void pc__record_header_sum(const uint8_t *header, size_t size, uint8_t out[PC__CHECKSUM]);
 /* Bytes that the seal of block `index` authenticates beside the block. */

@@ -10,6 +10,33 @@
 /* Bytes of a header that are allocated without reading its end first, if the record's size is
  * unknown. */
 enum { PROBE = 1 << 16 };
+enum { PART = 16384 }; /* bytes read at once for a checksum */
+
+/* Refuses a header that is larger than the wanted record's can be. Of a later version only its size
+ * is known. */
+static pc_status check_claim(const pc__record *r)
+{
+    const pc__image *wanted = r->options.wanted;
+    const pc__record_head *h = &r->head;
+    if (!wanted)
+        return PC_OK;
+    if (h->major <= PC__RECORD_SEALED_MAJOR && wanted->block_count
+        && h->blocks != wanted->block_count)
+        return pc__fail(PC_ERR_FORMAT, "header of a record: %u blocks, %zu are expected", h->blocks,
+                        wanted->block_count);
+    if (h->header_bytes > pc__record_most_header(wanted))
+        return pc__fail(PC_ERR_FORMAT,
+                        "header of a record: %u bytes, a record of %zu tokens has at most %" PRIu64,
+                        h->header_bytes, wanted->tokens, pc__record_most_header(wanted));
+    return PC_OK;
+}
+
+static pc_status read_prologue(pc__record *r, uint8_t prologue[PC__RECORD_PROLOGUE])
+{
+    PC__TRY_RETURN(r->source->read(r->source, 0, 0, 0, prologue, PC__RECORD_PROLOGUE));
+    PC__TRY_RETURN(pc__record_prologue_get(&r->head, prologue, r->source->bytes));
+    return check_claim(r);
+}
 
 /* Reads the prologue, then the whole header behind it. */
 static pc_status read_header(pc__record *r)
@@ -17,8 +44,7 @@ static pc_status read_header(pc__record *r)
     pc__source *source = r->source;
     pc__record_head *h = &r->head;
     uint8_t prologue[PC__RECORD_PROLOGUE], last;
-    PC__TRY_RETURN(source->read(source, 0, 0, 0, prologue, sizeof prologue));
-    PC__TRY_RETURN(pc__record_prologue_get(h, prologue, source->bytes));
+    PC__TRY_RETURN(read_prologue(r, prologue));
     if (!source->bytes
         && h->header_bytes > PROBE) /* no memory for the claim of a few wrong bytes */
         PC__TRY_RETURN(source->read(source, 0, 0, h->header_bytes - 1, &last, 1));
@@ -30,13 +56,42 @@ static pc_status read_header(pc__record *r)
                         h->header_bytes - sizeof prologue);
 }
 
+static pc_status compare_sum(const uint8_t have[PC__CHECKSUM], const uint8_t *prologue)
+{
+    return memcmp(have, prologue + PC__RECORD_SUM_AT, PC__CHECKSUM)
+               ? pc__fail(PC_ERR_FORMAT, "header of a record is damaged: wrong checksum")
+               : PC_OK;
+}
+
 static pc_status check_header(const pc__record *r)
 {
     uint8_t sum[PC__CHECKSUM];
     pc__record_header_sum(r->header, r->head.header_bytes, sum);
-    if (memcmp(sum, r->header + PC__RECORD_SUM_AT, sizeof sum))
-        return pc__fail(PC_ERR_FORMAT, "header of a record is damaged: wrong checksum");
-    return PC_OK;
+    return compare_sum(sum, r->header);
+}
+
+/* Reads prologue and face, and the rest of the header only for its checksum, a part at a time. */
+static pc_status read_face(pc__record *r)
+{
+    static const uint8_t zeros[PC__CHECKSUM];
+    pc__source *source = r->source;
+    uint8_t part[PART], sum[PC__CHECKSUM], prologue[PC__RECORD_PROLOGUE], face[PC__RECORD_FACE];
+    pc__checksum running;
+    PC__TRY_RETURN(read_prologue(r, prologue));
+    pc__checksum_start(&running);
+    pc__checksum_add(&running, prologue, PC__RECORD_SUM_AT);
+    pc__checksum_add(&running, zeros, sizeof zeros);
+    for (uint64_t at = sizeof prologue, n; at < r->head.header_bytes; at += n) {
+        n = r->head.header_bytes - at < PART ? r->head.header_bytes - at : PART;
+        PC__TRY_RETURN(source->read(source, 0, 0, at, part, (size_t)n));
+        pc__checksum_add(&running, part, (size_t)n);
+        if (at == sizeof prologue && n >= sizeof face)
+            memcpy(face, part, sizeof face);
+    }
+    pc__checksum_end(&running, sum);
+    PC__TRY_RETURN(compare_sum(sum, prologue));
+    PC__TRY_RETURN(pc__record_known(&r->head));
+    return pc__record_face_get(&r->head, face);
 }
 
 static pc_status read_table(pc__record *r)
@@ -270,17 +325,45 @@ pc_status pc__record_usable(const pc__record *r)
     return PC_OK;
 }
 
-pc_status pc__record_open_frame(pc__record **out, const pc_allocator *mem,
-                                const pc__record_options *options, pc__source *source)
+static pc__record *new_record(const pc_allocator *mem, const pc__record_options *options,
+                              pc__source *source)
 {
     pc__record *r = pc__calloc(mem, 1, sizeof *r);
+    if (r) {
+        r->mem = *mem;
+        r->options = *options;
+        r->source = source;
+    }
+    return r;
+}
+
+pc_status pc__record_open_face(pc__record **out, const pc_allocator *mem, pc__source *source)
+{
+    const pc__record_options none = {0};
+    pc__record *r = new_record(mem, &none, source);
     pc_status status;
     *out = NULL;
     if (!r)
         return PC_ERR_NOMEM;
-    r->mem = *mem;
-    r->options = *options;
-    r->source = source;
+    PC__TRY(read_face(r), fail);
+    set_image_face(r);
+    r->image.block_count = r->head.blocks = 0; /* their table was not read */
+    r->closed = 1;
+    *out = r;
+    return PC_OK;
+fail:
+    pc__record_free(r);
+    return status;
+}
+
+pc_status pc__record_open_frame(pc__record **out, const pc_allocator *mem,
+                                const pc__record_options *options, pc__source *source)
+{
+    pc__record *r = new_record(mem, options, source);
+    pc_status status;
+    *out = NULL;
+    if (!r)
+        return PC_ERR_NOMEM;
     PC__TRY(read_header(r), fail);
     PC__TRY(check_header(r), fail);
     /* After the checksum: a flipped bit is no version. */

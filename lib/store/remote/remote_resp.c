@@ -79,6 +79,9 @@ void pc__remote_request_free(pc__remote_request *request)
 
 /* ------------------------------------------------------------ replies */
 
+/* A transaction of all blocks of a record has 65538 items. */
+enum { MOST_DEPTH = 6, MOST_ITEMS = 1 << 17 };
+
 #if HIREDIS_MAJOR >= 1
 typedef size_t element_count;
 #else
@@ -102,10 +105,24 @@ void pc__remote_reply_free(pc__remote_reply *reply)
     pc__bytes_free(&reply->text);
 }
 
+/* Arrays in arrays. Ours: entries of a transaction, of CLUSTER SLOTS with what belongs to a node.
+ */
+static int depth_of(const redisReadTask *task)
+{
+    int depth = 0;
+    for (; task; task = task->parent)
+        depth++;
+    return depth;
+}
+
 /* NULL: the reader fails with REDIS_ERR_OOM. */
 static void *add_item(const redisReadTask *task, pc__remote_reply_item item)
 {
     pc__remote_reply *r = task->privdata;
+    if (r->status == PC_OK && (depth_of(task) > MOST_DEPTH || r->count >= MOST_ITEMS))
+        r->status = pc__fail(PC_ERR_FORMAT,
+                             "a reply has more than %d items, or arrays in more than %d arrays",
+                             MOST_ITEMS, MOST_DEPTH);
     if (r->status == PC_OK)
         r->status = pc__grow(r->text.mem, (void **)&r->items, &r->capacity, r->count + 1,
                              sizeof *r->items);

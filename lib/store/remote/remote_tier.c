@@ -282,18 +282,20 @@ static void read_done(pc__tier *tier, const pc__id *key, pc_status status, uint6
 
 /* ---------------------------------------------------------------- writing */
 
-/* Tries to open the entry of this key. PC_OK; PC_MISS: there is none; PC_ERR_FORMAT,
+/* Tries to open the entry of this image. PC_OK; PC_MISS: there is none; PC_ERR_FORMAT,
  * PC_ERR_UNSUPPORTED, PC_ERR_MISMATCH, PC_ERR_NOT_FOUND: it cannot be used. */
-static pc_status try_existing(pc__remote_tier *r, const pc__id *key, pc__remote_entry *there,
+static pc_status try_existing(pc__remote_tier *r, const pc__image *image, pc__remote_entry *there,
                               pc__remote_deadline *limit)
 {
+    pc__record_options options = r->common.record;
     pc__source *source;
     pc__record *record;
-    pc_status status = pc__remote_entry_open(&source, &r->client, key, there, limit);
+    pc_status status = pc__remote_entry_open(&source, &r->client, &image->key, there, limit);
     if (status != PC_OK)
         return status;
-    status = pc__record_open(&record, &r->mem, &r->common.record, source);
-    if (status == PC_OK && !pc__id_equal(&pc__record_image(record)->key, key))
+    options.wanted = image;
+    status = pc__record_open(&record, &r->mem, &options, source);
+    if (status == PC_OK && !pc__id_equal(&pc__record_image(record)->key, &image->key))
         status = pc__fail(PC_ERR_MISMATCH, "remote: the record under this name has another key");
     limit->timed_out |= atomic_load(&source->timed_out) != 0;
     pc__record_free(record);
@@ -309,13 +311,15 @@ static int is_unusable(pc_status status)
 
 /* Before a write. PC_MISS: a usable entry exists. PC_OK: the entry may be written; an unusable one
  * has been removed. */
-static pc_status check_existing(pc__remote_tier *r, const pc__id *key, pc__remote_deadline *limit)
+static pc_status check_existing(pc__remote_tier *r, const pc__image *image,
+                                pc__remote_deadline *limit)
 {
+    const pc__id *key = &image->key;
     pc__remote_entry before, there = {0};
     int ours = find_present(r, key, &before) && before.is_usable;
     pc_status status = pc__remote_entry_read_envelope(&r->client, key, &there, limit);
     if (status == PC_OK && !(ours && there.tag == before.tag))
-        status = try_existing(r, key, &there, limit);
+        status = try_existing(r, image, &there, limit);
     if (status == PC_OK)
         mark_usable(r, key, &there);
     if (is_unusable(status)) {
@@ -339,7 +343,7 @@ static pc_status write_entry(pc__remote_tier *r, const pc__image *image, pc__rem
     *reason = PC_REASON_UNREACHABLE;
     if (!pc__remote_nodes_may_ask(r->client.nodes, pc__remote_entry_slot(&r->client, &image->key)))
         return PC_MISS;
-    status = check_existing(r, &image->key, limit);
+    status = check_existing(r, image, limit);
     if (status == PC_MISS)
         *reason = PC_REASON_NONE;
     if (status == PC_OK)

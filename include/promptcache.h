@@ -420,9 +420,10 @@ typedef struct pc_cache_options {
     uint64_t compressed_bytes; /* budget of COMPRESSED; 0: no such tier */
     const char *disk_path; /* folder of DISK, made if missing; processes may share it; NULL: none */
     uint64_t disk_bytes;   /* its budget; 0: 16 GiB. An excess at opening goes in the background */
-    /* "redis://[user:password@]server[:port][/db]", nodes of a cluster separated by commas.
-     * "rediss://…" uses TLS and may end in options (doc/store.md):
-     * "?cacert=PATH&cert=FILE&key=FILE&sni=NAME&insecure=1". NULL: none. */
+    /* "redis://[user:password@]server[:port][/db]", nodes of a cluster separated by commas, or one
+     * with "?cluster=1". "rediss://…" uses TLS and may end in options (doc/store.md):
+     * "?cacert=PATH&cert=FILE&key=FILE&sni=NAME&insecure=1".
+     * "redis+unix://[user:password@]/path[?owner=USER]" is a socket. NULL: none. */
     const char *remote;
     uint32_t compressed_codec;  /* PC_CODEC_…; default: ZSTD */
     uint32_t disk_codec;        /* default: RAW */

@@ -12,6 +12,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include "fake_redis.h"
 #include "redis_server.h"
 #include "remote_entries.h"
 #include "store/remote/remote_tier.h"
@@ -62,23 +63,11 @@ static void take(proxy *p)
         drop(p, i);
 }
 
-static int send_all(int fd, const char *data, size_t size)
-{
-    while (size) {
-        ssize_t n = send(fd, data, size, MSG_NOSIGNAL);
-        if (n <= 0)
-            return 0;
-        data += n;
-        size -= (size_t)n;
-    }
-    return 1;
-}
-
 static void answer_by_script(proxy *p, int i)
 {
     int endless = atomic_load(&p->mode) == ENDLESS;
     do {
-        if (!send_all(p->ends[i][0], p->script, p->script_size)) {
+        if (!fake_send(p->ends[i][0], p->script, p->script_size)) {
             drop(p, i);
             return;
         }
@@ -116,7 +105,7 @@ static void move(proxy *p, int i, int direction)
     if (direction && flip >= before && flip < before + n)
         data[flip - before] ^= 4;
     atomic_fetch_add(count, n);
-    if (!send_all(p->ends[i][!direction], data, (size_t)n) || ends)
+    if (!fake_send(p->ends[i][!direction], data, (size_t)n) || ends)
         drop(p, i);
 }
 

@@ -476,7 +476,7 @@ static void test_cluster(void)
               "OK");
     show("server", "no");
     CHECK_STR(pc_redis_ask(&server, "CONFIG SET tls-port %d", port), "OK");
-    snprintf(seeds, sizeof seeds, "localhost:%d,localhost", port);
+    snprintf(seeds, sizeof seeds, "localhost:%d,127.0.0.1", port);
     check_works(seeds, 1, "?cacert=%F/ca.pem");
     CHECK(atoi(pc_redis_ask(&server, "DBSIZE")) == 0);
     pc_redis_kill(&server);

@@ -66,7 +66,9 @@ static void test_accepted(void)
     pc__remote_address_free(&a);
     pc__remote_address_free(&a); /* does nothing */
     check_one("redis://:a?b@h", "h", 6379, NULL, "a?b", 0);
-    check_one("redis+unix:///run/a?b", "/run/a?b", 0, NULL, NULL, 0);
+    check_one("redis+unix:///run/a%3Fb", "/run/a?b", 0, NULL, NULL, 0);
+    check_one("redis+unix://:p?w@/run/a?owner=0", "/run/a", 0, NULL, "p?w", 0);
+    check_one("redis://:p?w@h?cluster=1", "h", 6379, NULL, "p?w", 0);
 }
 
 static void check_tls(const char *text, const char *authorities, const char *certificate,
@@ -107,14 +109,20 @@ static void test_tls(void)
     pc__remote_address_free(&a);
     check_refused("rediss://", "the name of a server is missing");
     check_refused("rediss://?insecure=1", "the name of a server is missing");
-    check_refused("redis://h?insecure=1", "rediss://");
-    check_refused("redis://u:secret@h/1?cacert=x", "at byte 20: only rediss:// has options");
+    check_refused("redis://h?insecure=1", "redis:// has cluster=1");
+    check_refused("redis://u:secret@h/1?cacert=x", "at byte 21: unknown option");
+    check_refused("redis://h?cluster=0", "can only be 1");
+    check_refused("redis://h/1?cluster=1", "database 0");
+    check_refused("redis://h?owner=0", "unknown option");
+    check_refused("redis+unix:///s?cluster=1", "a socket has owner=");
+    check_refused("redis+unix:///s?owner=no-such-user-here", "no user");
+    check_refused("redis+unix:///s?owner=99999999999", "no user");
     check_refused("rediss://h?", "unknown option");
     check_refused("rediss://h?insecure=1&", "unknown option");
     check_refused("rediss://h?secret=1", "unknown option; known: cacert=");
     check_refused("rediss://h?insecure", "unknown option");
-    check_refused("rediss://h?insecure=0", "insecure can only be 1");
-    check_refused("rediss://h?insecure=1&insecure=1", "once");
+    check_refused("rediss://h?insecure=0", "can only be 1");
+    check_refused("rediss://h?insecure=1&insecure=1", "twice");
     check_refused("rediss://h?insecure=1&cacert=secret", "exclude each other");
     check_refused("rediss://h?cert=secret&cert=b", "twice");
     check_refused("rediss://h?key=secret", "key= needs cert=");

@@ -75,6 +75,8 @@ static pc__tier *open_tier(int first, int second)
     int n = snprintf(address, sizeof address, "redis://127.0.0.1:%d", nodes[first].port);
     if (second >= 0)
         snprintf(address + n, sizeof address - (size_t)n, ",127.0.0.1:%d", nodes[second].port);
+    else
+        snprintf(address + n, sizeof address - (size_t)n, "?cluster=1");
     CHECK_OK(pc__tier_remote_new(&tier, &common, address));
     return tier;
 }
@@ -87,8 +89,7 @@ static pc_status load(pc__tier *tier, const sample *s)
 
 static void test_spread(sample *samples)
 {
-    pc__tier *many = open_tier(0, 1),
-             *one = open_tier(2, -1); /* one: a cluster is not expected before the first MOVED */
+    pc__tier *many = open_tier(0, 1), *one = open_tier(2, -1); /* one node; it tells the others */
     int of[NODES] = {0};
     uint32_t reason;
     for (int i = 0; i < ENTRIES; i++) {

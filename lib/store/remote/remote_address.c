@@ -2,11 +2,14 @@
  * resolver: getaddrinfo on a thread, and which address of the result is tried next. */
 #include "store/remote/remote_address.h"
 
+#include <arpa/inet.h>
 #include <netdb.h>
 #include <pthread.h>
+#include <pwd.h>
 #include <sodium.h>
 #include <stdio.h>
 #include <string.h>
+#include <strings.h>
 #include <sys/un.h>
 #include <time.h>
 
@@ -53,9 +56,9 @@ static int parse_number(const char *from, const char *to, int32_t most, int32_t 
     for (; from < to; from++) {
         if (*from < '0' || *from > '9')
             return 0;
-        value = 10 * value + (*from - '0');
-        if (value > most)
+        if (value > (most - (*from - '0')) / 10)
             return 0;
+        value = 10 * value + (*from - '0');
     }
     *out = value;
     return 1;
@@ -120,45 +123,81 @@ static pc_status parse_servers(pc__remote_address *a, const char *text, const ch
         comma = memchr(at, ',', (size_t)(end - at));
         PC__TRY_RETURN(parse_server(a, text, at, comma ? comma : end));
     }
-    if (a->count > 1 && a->database)
+    a->is_cluster |= a->count > 1;
+    if (a->is_cluster && a->database)
         return address_error(text, slash, "a cluster has database 0 only");
     return PC_OK;
 }
 
-/* The field of an option. NULL: no option has this name. */
-static char **option_field(pc__remote_tls_options *tls, const char *from, size_t size)
+enum { OPTION_PLAIN = 1, OPTION_TLS = 2, OPTION_UNIX = 4 }; /* kinds of addresses */
+
+/* An option: its text, or its flag, which can only be 1. */
+typedef struct address_option {
+    const char *name;
+    int kinds; /* of addresses that have it */
+    char **text;
+    int *flag;
+} address_option;
+
+static int is_named(const address_option *option, const char *from, size_t size)
 {
-    static const char *const names[] = {"cacert", "cert", "key", "sni"};
-    char **const fields[] = {&tls->authorities, &tls->certificate, &tls->key, &tls->name};
-    for (size_t i = 0; i < sizeof names / sizeof *names; i++)
-        if (size == strlen(names[i]) && !memcmp(from, names[i], size))
-            return fields[i];
-    return NULL;
+    return size == strlen(option->name) && !memcmp(from, option->name, size);
 }
 
 static pc_status parse_option(pc__remote_address *a, const char *text, const char *from,
-                              const char *to)
+                              const char *to, int kind)
 {
+    const address_option options[] = {{"cacert", OPTION_TLS, &a->tls.authorities, NULL},
+                                      {"cert", OPTION_TLS, &a->tls.certificate, NULL},
+                                      {"key", OPTION_TLS, &a->tls.key, NULL},
+                                      {"sni", OPTION_TLS, &a->tls.name, NULL},
+                                      {"insecure", OPTION_TLS, NULL, &a->tls.insecure},
+                                      {"cluster", OPTION_PLAIN | OPTION_TLS, NULL, &a->is_cluster},
+                                      {"owner", OPTION_UNIX, &a->owner_name, NULL},
+                                      {NULL, 0, NULL, NULL}};
     const char *equal = memchr(from, '=', (size_t)(to - from));
-    size_t size = (size_t)((equal ? equal : to) - from);
-    char **field = option_field(&a->tls, from, size);
-    if (equal && size == 8 && !memcmp(from, "insecure", 8)) {
-        if (to - equal != 2 || equal[1] != '1' || a->tls.insecure)
-            return address_error(text, from, "insecure can only be 1, and given once");
-        a->tls.insecure = 1;
-        return PC_OK;
-    }
-    if (!equal || !field)
+    const address_option *o = options;
+    while (o->name
+           && !(o->kinds & kind && is_named(o, from, (size_t)((equal ? equal : to) - from))))
+        o++;
+    if (!equal || !o->name)
         return address_error(text, from,
-                             "unknown option; known: cacert=, cert=, key=, sni=, insecure=1");
-    if (*field)
+                             kind == OPTION_UNIX ? "unknown option; a socket has owner="
+                             : kind == OPTION_PLAIN
+                                 ? "unknown option; redis:// has cluster=1"
+                                 : "unknown option; known: cacert=, cert=, key=, sni=, "
+                                   "insecure=1, cluster=1");
+    if (o->text ? *o->text != NULL : *o->flag)
         return address_error(text, from, "an option is given twice");
     if (equal + 1 == to)
         return address_error(text, from, "an option has no value");
-    return decode_text(field, &a->mem, text, equal + 1, to);
+    if (o->text)
+        return decode_text(o->text, &a->mem, text, equal + 1, to);
+    if (to - equal != 2 || equal[1] != '1')
+        return address_error(text, from, "insecure and cluster can only be 1");
+    *o->flag = 1;
+    return PC_OK;
 }
 
-static pc_status parse_options(pc__remote_address *a, const char *text, const char *from)
+/* A name or a number. */
+static pc_status find_owner(pc__remote_address *a, const char *text)
+{
+    char room[4096];
+    struct passwd entry, *found = NULL;
+    int32_t number;
+    if (!a->owner_name)
+        return PC_OK;
+    if (parse_number(a->owner_name, a->owner_name + strlen(a->owner_name), INT32_MAX, &number)) {
+        a->owner = (uint32_t)number;
+        return PC_OK;
+    }
+    if (getpwnam_r(a->owner_name, &entry, room, sizeof room, &found) || !found)
+        return address_error(text, strstr(text, "owner="), "owner= names no user of this machine");
+    a->owner = (uint32_t)found->pw_uid;
+    return PC_OK;
+}
+
+static pc_status parse_options(pc__remote_address *a, const char *text, const char *from, int kind)
 {
     if (strchr(from, '@'))
         return address_error(
@@ -167,20 +206,20 @@ static pc_status parse_options(pc__remote_address *a, const char *text, const ch
             "and @ of options as %40");
     for (const char *at = from, *end; at; at = *end ? end + 1 : NULL) {
         end = at + strcspn(at, "&");
-        PC__TRY_RETURN(parse_option(a, text, at, end));
+        PC__TRY_RETURN(parse_option(a, text, at, end, kind));
     }
     if (a->tls.key && !a->tls.certificate)
         return address_error(text, from, "key= needs cert=");
     if (a->tls.insecure && a->tls.authorities)
         return address_error(text, from, "insecure=1 and cacert= exclude each other");
-    return PC_OK;
+    return find_owner(a, text);
 }
 
-/* The question mark before the options, or the end. A password of redis:// may contain one. */
-static const char *find_options(const char *from, int tls)
+/* The question mark before the options, or the end. A password without TLS may contain one. */
+static const char *find_options(const char *from, int kind)
 {
     const char *at = strrchr(from, '@');
-    return tls || !at ? from + strcspn(from, "?") : at + strcspn(at, "?");
+    return kind == OPTION_TLS || !at ? from + strcspn(from, "?") : at + strcspn(at, "?");
 }
 
 /* The text after a scheme; NULL: the text has another one. */
@@ -194,15 +233,14 @@ static pc_status parse_address(pc__remote_address *a, const char *text)
 {
     const char *local = after_scheme(text, "redis+unix://"), *tls = after_scheme(text, "rediss://");
     const char *from = local ? local : tls ? tls : after_scheme(text, "redis://"), *at, *end;
+    int kind = local ? OPTION_UNIX : tls ? OPTION_TLS : OPTION_PLAIN;
     if (!from)
         return address_error(text, text,
                              "an address begins with redis://, rediss:// or redis+unix://");
     a->tls.wanted = tls != NULL;
-    end = local ? from + strlen(from) : find_options(from, a->tls.wanted);
-    if (*end && !tls)
-        return address_error(text, end, "only rediss:// has options (?)");
+    end = find_options(from, kind);
     if (*end)
-        PC__TRY_RETURN(parse_options(a, text, end + 1));
+        PC__TRY_RETURN(parse_options(a, text, end + 1, kind));
     for (at = end; at > from && at[-1] != '@';)
         at--;
     if (at > from)
@@ -240,10 +278,70 @@ void pc__remote_address_free(pc__remote_address *address)
     pc__free(&address->mem, address->tls.certificate);
     pc__free(&address->mem, address->tls.key);
     pc__free(&address->mem, address->tls.name);
+    pc__free(&address->mem, address->owner_name);
     for (size_t i = 0; i < address->count; i++)
         pc__free(&address->mem, address->seeds[i].server);
     pc__free(&address->mem, address->seeds);
     memset(address, 0, sizeof *address);
+}
+
+/* ------------------------------------------------------------ names of nodes */
+
+static int is_number(const char *server)
+{
+    unsigned char number[sizeof(struct in6_addr)];
+    char text[INET6_ADDRSTRLEN + 1];
+    size_t size = strcspn(server, "%"); /* without the zone */
+    if (size >= sizeof text)
+        return 0;
+    memcpy(text, server, size);
+    text[size] = 0;
+    return inet_pton(AF_INET, text, number) == 1 || inet_pton(AF_INET6, text, number) == 1;
+}
+
+/* Without a final dot. */
+static size_t name_size(const char *name)
+{
+    size_t size = strlen(name);
+    return size && name[size - 1] == '.' ? size - 1 : size;
+}
+
+/* The domain of a host, with its first dot: at least three names, because two may be a registry's
+ * (.co.uk). NULL: it has none. */
+static const char *domain_of(const char *host)
+{
+    const char *dot = strchr(host, '.');
+    size_t dots = 0;
+    for (const char *c = dot; c && *c; c++)
+        dots += *c == '.' && c[1];
+    return dots >= 3 && !is_number(host) ? dot : NULL;
+}
+
+static int ends_with(const char *name, const char *end)
+{
+    size_t size = name_size(name), part = name_size(end);
+    return size > part && !strncasecmp(name + size - part, end, part);
+}
+
+static int is_same_name(const char *a, const char *b)
+{
+    return name_size(a) == name_size(b) && !strncasecmp(a, b, name_size(a));
+}
+
+int pc__remote_address_covers(const pc__remote_address *address, const char *server)
+{
+    const char *domain;
+    if (!address->tls.wanted || address->tls.insecure || address->tls.name)
+        return 1; /* nothing is proved, or always the name that was given */
+    for (size_t i = 0; i < address->count; i++) {
+        const char *given = address->seeds[i].server;
+        if (is_same_name(given, server))
+            return 1;
+        domain = domain_of(given);
+        if (domain && !is_number(server) && ends_with(server, domain))
+            return 1;
+    }
+    return 0;
 }
 
 /* ------------------------------------------------------------ the resolver */

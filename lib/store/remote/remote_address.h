@@ -1,9 +1,10 @@
 /* The address of REMOTE:
  *
- *   redis://[user:password@]server[:port][/database][,server[:port]...]   several: a cluster
- *   rediss://...[?cacert=PATH&cert=FILE&key=FILE&sni=NAME&insecure=1]     with TLS
- *   redis+unix://[user:password@]/path
+ *   redis://[user:password@]server[:port][/database][,server[:port]...][?cluster=1]
+ *   rediss://...[?cacert=PATH&cert=FILE&key=FILE&sni=NAME&insecure=1&cluster=1]     with TLS
+ *   redis+unix://[user:password@]/path[?owner=USER]
  *
+ * Several servers, or cluster=1, are a cluster.
  * User, password, path and option values may contain %xx. An IPv6 address stands in brackets.
  *
  * A resolver has the socket addresses of one server's name. The system's look-up takes no deadline,
@@ -37,6 +38,9 @@ typedef struct pc__remote_address {
     char *user;     /* NULL: the server's default user */
     char *password; /* NULL: no login */
     int32_t database;
+    int is_cluster;   /* its nodes may send us to other nodes */
+    char *owner_name; /* owner: the user whose socket this is; NULL: ours or root's */
+    uint32_t owner;   /* its number, with owner_name */
     pc__remote_tls_options tls;
     pc__remote_seed *seeds;
     size_t count, capacity;
@@ -46,6 +50,10 @@ typedef struct pc__remote_address {
 pc_status pc__remote_address_parse(pc__remote_address *out, const pc_allocator *mem,
                                    const char *text);
 void pc__remote_address_free(pc__remote_address *address); /* zeroes the login first */
+/* 1: a node of the cluster may send us to this host. With TLS the host's certificate proves a name
+ * only; so the name has to be one that the user gave, or lie in the same domain of three names or
+ * more (doc/store.md). */
+int pc__remote_address_covers(const pc__remote_address *address, const char *server);
 
 typedef struct pc__remote_deadline {
     double deadline; /* pc__now clock */

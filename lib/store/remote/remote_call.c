@@ -37,6 +37,7 @@ static call_outcome interpret_error(node_call *c, const char *text)
                                            "NOREPLICAS",  "MISCONF", "UNBLOCKED"};
     int refused = 0;
     if (has_code(text, "MOVED") || has_code(text, "ASK")) {
+        pc__remote_node_drop(c->nodes, c->next); /* of an attempt that failed afterwards */
         c->next = pc__remote_nodes_redirect(c->nodes, c->node, text);
         c->asking = text[0] == 'A';
         return c->next ? REDIRECTED : REFUSED;
@@ -135,7 +136,8 @@ static pc_status try_connections(node_call *c)
             continue;
         }
         if (c->is_stream)
-            *c->into->stream = (pc__remote_stream){c->node, connection, c->answer->got};
+            *c->into->stream = (pc__remote_stream){pc__remote_node_hold(c->nodes, c->node),
+                                                   connection, c->answer->got};
         else
             pc__remote_node_release(c->nodes, c->node, connection);
         return PC_OK;
@@ -156,12 +158,28 @@ static pc_status try_node(node_call *c)
     return status;
 }
 
+/* Follows redirections. */
+static pc_status try_in_turn(node_call *c)
+{
+    for (int i = 0; i < MAX_REDIRECTIONS; i++) {
+        PC__TRY_RETURN(try_node(c));
+        if (c->outcome == ANSWERED)
+            return PC_OK;
+        pc__remote_node_drop(c->nodes, c->node);
+        c->node = c->next;
+        c->next = NULL;
+    }
+    return pc__fail(PC_ERR_IO, "%s: redirected more than %d times", pc__remote_node_name(c->node),
+                    MAX_REDIRECTIONS);
+}
+
 pc_status pc__remote_call(pc__remote_nodes *nodes, uint32_t slot, const pc__remote_request *request,
                           const pc__remote_destination *into, pc__remote_deadline *limit,
                           pc__remote_answer *answer)
 {
     node_call c = {
         .nodes = nodes, .request = request, .into = into, .limit = limit, .answer = answer};
+    pc_status status;
     memset(answer, 0, sizeof *answer);
     if (request->status < 0)
         return request->status;
@@ -173,14 +191,10 @@ pc_status pc__remote_call(pc__remote_nodes *nodes, uint32_t slot, const pc__remo
     c.node = pc__remote_nodes_of_slot(nodes, slot);
     if (!c.node)
         return pc__fail(PC_ERR_IO, "remote: the server is paused for a while after a failure");
-    for (int i = 0; i < MAX_REDIRECTIONS; i++) {
-        PC__TRY_RETURN(try_node(&c));
-        if (c.outcome == ANSWERED)
-            return PC_OK;
-        c.node = c.next;
-    }
-    return pc__fail(PC_ERR_IO, "%s: redirected more than %d times", pc__remote_node_name(c.node),
-                    MAX_REDIRECTIONS);
+    status = try_in_turn(&c);
+    pc__remote_node_drop(nodes, c.node);
+    pc__remote_node_drop(nodes, c.next);
+    return status;
 }
 
 pc_status pc__remote_stream_read(pc__remote_nodes *nodes, pc__remote_stream *stream, void *data,
@@ -198,12 +212,14 @@ pc_status pc__remote_stream_read(pc__remote_nodes *nodes, pc__remote_stream *str
         pc__remote_connection_close(stream->connection);
         pc__remote_node_report(nodes, stream->node, PC__REMOTE_BREAKER_CLOSED, status);
     }
+    pc__remote_node_drop(nodes, stream->node);
     memset(stream, 0, sizeof *stream);
     return status;
 }
 
-void pc__remote_stream_end(pc__remote_stream *stream)
+void pc__remote_stream_end(pc__remote_nodes *nodes, pc__remote_stream *stream)
 {
     pc__remote_connection_close(stream->connection);
+    pc__remote_node_drop(nodes, stream->node);
     memset(stream, 0, sizeof *stream);
 }

@@ -18,7 +18,7 @@ typedef struct pc__remote_answer {
     uint32_t error; /* PC__REMOTE_…: of the first reply that is an error, its text is set; or 0 */
 } pc__remote_answer;
 
-/* A bulk string that is being received; it holds a connection. */
+/* A bulk string that is being received; it holds a node and a connection. */
 typedef struct pc__remote_stream { /* zero-initialised: none */
     pc__remote_node *node;
     pc__remote_connection *connection;
@@ -43,6 +43,6 @@ pc_status pc__remote_call(pc__remote_nodes *nodes, uint32_t slot, const pc__remo
 pc_status pc__remote_stream_read(pc__remote_nodes *nodes, pc__remote_stream *stream, void *data,
                                  size_t size, pc__remote_deadline *limit);
 /* Drops the rest, and the connection with it. */
-void pc__remote_stream_end(pc__remote_stream *stream);
+void pc__remote_stream_end(pc__remote_nodes *nodes, pc__remote_stream *stream);
 
 #endif

@@ -73,6 +73,27 @@ static pc_status finish_connect(pc__remote_connection *w, const pc__remote_socke
     return error ? socket_error(w, "connect") : PC_OK;
 }
 
+/* Whoever may write to the folder of a socket could put his own there, and would get the login. */
+static pc_status check_owner(const pc__remote_connection *w, const uint32_t *owner)
+{
+#ifdef SO_PEERCRED
+    struct ucred peer;
+    socklen_t size = sizeof peer;
+    if (getsockopt(w->fd, SOL_SOCKET, SO_PEERCRED, &peer, &size))
+        return socket_error(w, "SO_PEERCRED");
+    if (owner ? peer.uid == *owner : peer.uid == geteuid() || peer.uid == 0)
+        return PC_OK;
+    return pc__fail(PC_ERR_IO,
+                    "%s: user %lu listens there, not %s; the address may name the owner of a "
+                    "socket: ?owner=USER",
+                    w->name, (unsigned long)peer.uid,
+                    owner ? "the owner that the address names" : "this user or root");
+#else
+    (void)owner;
+    return pc__fail(PC_ERR_IO, "%s: this system does not tell who listens on a socket", w->name);
+#endif
+}
+
 /* After a TLS function: PC_OK when it may be called again. */
 static pc_status wait_for_tls(const pc__remote_connection *w, pc_status status, short wants,
                               pc__remote_deadline *limit)
@@ -97,7 +118,7 @@ static pc_status start_tls(pc__remote_connection *w, const pc__remote_tls *tls, 
 pc_status pc__remote_connection_open(pc__remote_connection **out, const pc_allocator *mem,
                                      const pc__remote_socket_address *address, const char *name,
                                      const pc__remote_tls *tls, const char *server,
-                                     pc__remote_deadline *limit)
+                                     const uint32_t *owner, pc__remote_deadline *limit)
 {
     int on = 1;
     pc_status status = PC_ERR_NOMEM;
@@ -120,6 +141,8 @@ pc_status pc__remote_connection_open(pc__remote_connection **out, const pc_alloc
         setsockopt(w->fd, SOL_SOCKET, SO_KEEPALIVE, &on, sizeof on);
     }
     PC__TRY(finish_connect(w, address, limit), fail);
+    if (address->storage.ss_family == AF_UNIX)
+        PC__TRY(check_owner(w, owner), fail);
     if (tls)
         PC__TRY(start_tls(w, tls, server, limit), fail);
     *out = w;

@@ -8,12 +8,13 @@
 
 typedef struct pc__remote_connection pc__remote_connection;
 
-/* `name` is for error texts, copied. With `tls` the certificate must name `server`. PC_ERR_IO,
- * PC_ERR_NOMEM. */
+/* `name` is for error texts, copied. With `tls` the certificate must name `server`. The process
+ * that listens on a socket of this machine must belong to us, to root, or to *owner if that is not
+ * NULL. PC_ERR_IO, PC_ERR_NOMEM. */
 pc_status pc__remote_connection_open(pc__remote_connection **out, const pc_allocator *mem,
                                      const pc__remote_socket_address *address, const char *name,
                                      const pc__remote_tls *tls, const char *server,
-                                     pc__remote_deadline *limit);
+                                     const uint32_t *owner, pc__remote_deadline *limit);
 void pc__remote_connection_close(pc__remote_connection *connection); /* NULL does nothing */
 /* 0: the server has closed the idle connection, or sent bytes that nobody asked for. */
 int pc__remote_connection_is_usable(const pc__remote_connection *connection);

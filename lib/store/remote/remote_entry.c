@@ -318,7 +318,7 @@ static pc_status read_stream(entry_source *s, block_stream *f, size_t piece, uin
         return pc__remote_stream_read(s->client->nodes, &f->stream, data, size, limit);
     status = pc__fail(PC_ERR_FORMAT, "remote: piece %zu is truncated at byte %llu", piece,
                       (unsigned long long)at + f->stream.left);
-    pc__remote_stream_end(&f->stream);
+    pc__remote_stream_end(s->client->nodes, &f->stream);
     return status;
 }
 
@@ -369,7 +369,7 @@ static void close_entry_source(pc__source *source)
     entry_source *s = (entry_source *)source;
     for (size_t i = 0; i < STREAMS; i++)
         if (s->streams[i].stream.connection)
-            pc__remote_stream_end(&s->streams[i].stream);
+            pc__remote_stream_end(s->client->nodes, &s->streams[i].stream);
     pthread_mutex_destroy(&s->lock);
     pc__free(s->client->mem, s);
 }

@@ -29,16 +29,21 @@ struct pc__remote_node {
     pc__remote_breaker breaker;
     idle_connection idle[MAX_IDLE]; /* [idle_count] latest used last */
     size_t idle_count;
+    size_t users; /* that hold it, beside the list; under the lock */
+    int is_gone;  /* no longer in the list: its last user frees it */
 };
 
 struct pc__remote_nodes {
     pc_allocator mem;
     const pc_context *context;
     pc__remote_address address;
-    pc__remote_tls *tls;     /* NULL: plain */
-    pthread_mutex_t lock;    /* guards all below; nodes are added, never removed */
-    pc__remote_node **items; /* [count] first those of the address */
+    pc__remote_tls *tls;  /* NULL: plain */
+    pthread_mutex_t lock; /* guards all below */
+    /* [count] First those of the address, which stay. Others are in the list while the cluster
+     * names them. */
+    pc__remote_node **items;
     size_t count, capacity;
+    size_t seeds;    /* nodes of the address */
     uint16_t *slots; /* [PC__REMOTE_SLOTS] index of the node + 1, 0: unknown; NULL: no cluster */
     int stale;       /* `slots` must be asked for again */
     int refreshing;
@@ -142,13 +147,14 @@ pc_status pc__remote_nodes_new(pc__remote_nodes **out, const pc_allocator *mem,
     n->address = *address;
     memset(address, 0, sizeof *address);
     pthread_mutex_init(&n->lock, NULL);
-    n->stale = n->address.count > 1;
+    n->stale = n->address.is_cluster;
     if (n->address.tls.wanted)
         status = pc__tls.open(&n->tls, mem, &n->address.tls);
     if (status == PC_OK && n->address.tls.insecure)
         pc__log(context, PC_LOG_WARN, "remote: insecure=1: server certificates are not checked");
     for (size_t i = 0; i < n->address.count && status == PC_OK; i++)
         status = get_node(n, n->address.seeds[i].server, n->address.seeds[i].port, &index);
+    n->seeds = n->count;
     if (status < 0) {
         pc__remote_nodes_free(n);
         *out = NULL;
@@ -171,12 +177,40 @@ void pc__remote_nodes_free(pc__remote_nodes *nodes)
     pc__free(&nodes->mem, nodes);
 }
 
-/* NULL: there are fewer nodes. */
+/* Under the lock; NULL stays NULL. */
+static pc__remote_node *hold(pc__remote_node *node)
+{
+    if (node)
+        node->users++;
+    return node;
+}
+
+pc__remote_node *pc__remote_node_hold(pc__remote_nodes *nodes, pc__remote_node *node)
+{
+    pthread_mutex_lock(&nodes->lock);
+    hold(node);
+    pthread_mutex_unlock(&nodes->lock);
+    return node;
+}
+
+void pc__remote_node_drop(pc__remote_nodes *nodes, pc__remote_node *node)
+{
+    int is_last;
+    if (!node)
+        return;
+    pthread_mutex_lock(&nodes->lock);
+    is_last = !--node->users && node->is_gone;
+    pthread_mutex_unlock(&nodes->lock);
+    if (is_last)
+        node_free(&nodes->mem, node);
+}
+
+/* Held; NULL: there are fewer nodes. */
 static pc__remote_node *node_at(pc__remote_nodes *nodes, size_t index)
 {
     pc__remote_node *n;
     pthread_mutex_lock(&nodes->lock);
-    n = index < nodes->count ? nodes->items[index] : NULL;
+    n = hold(index < nodes->count ? nodes->items[index] : NULL);
     pthread_mutex_unlock(&nodes->lock);
     return n;
 }
@@ -186,23 +220,33 @@ const char *pc__remote_node_name(const pc__remote_node *node)
     return node->name;
 }
 
-pc__remote_node *pc__remote_nodes_of_slot(pc__remote_nodes *nodes, uint32_t slot)
+/* Under the lock. */
+static pc__remote_node *find_of_slot(const pc__remote_nodes *nodes, uint32_t slot)
 {
     double now = pc__now();
-    pc__remote_node *found = NULL;
-    size_t known; /* index + 1 */
-    pthread_mutex_lock(&nodes->lock);
-    known = nodes->slots ? nodes->slots[slot] : 0;
-    for (size_t i = 0; i < nodes->count && !found; i++)
+    size_t known = nodes->slots ? nodes->slots[slot] : 0; /* index + 1 */
+    for (size_t i = 0; i < nodes->count; i++)
         if ((!known || i + 1 == known) && pc__remote_breaker_allows(&nodes->items[i]->breaker, now))
-            found = nodes->items[i];
+            return nodes->items[i];
+    return NULL;
+}
+
+pc__remote_node *pc__remote_nodes_of_slot(pc__remote_nodes *nodes, uint32_t slot)
+{
+    pc__remote_node *found;
+    pthread_mutex_lock(&nodes->lock);
+    found = hold(find_of_slot(nodes, slot));
     pthread_mutex_unlock(&nodes->lock);
     return found;
 }
 
 int pc__remote_nodes_may_ask(pc__remote_nodes *nodes, uint32_t slot)
 {
-    return pc__remote_nodes_of_slot(nodes, slot) != NULL;
+    int may;
+    pthread_mutex_lock(&nodes->lock);
+    may = find_of_slot(nodes, slot) != NULL;
+    pthread_mutex_unlock(&nodes->lock);
+    return may;
 }
 
 /* ------------------------------------------------------------ connections */
@@ -266,8 +310,9 @@ static pc_status open_connection(const pc__remote_nodes *nodes, const pc__remote
         pc__remote_socket_address address;
         pc_status status;
         PC__TRY_RETURN(pc__remote_resolver_get(n->resolver, &address, limit));
-        status = pc__remote_connection_open(out, &nodes->mem, &address, n->name, nodes->tls,
-                                            n->server, limit);
+        status = pc__remote_connection_open(
+            out, &nodes->mem, &address, n->name, nodes->tls, n->server,
+            nodes->address.owner_name ? &nodes->address.owner : NULL, limit);
         if (status == PC_OK)
             pc__remote_resolver_answered(n->resolver);
         else if (pc__remote_resolver_failed(n->resolver, &address) && !limit->timed_out
@@ -335,8 +380,10 @@ static void close_idle(pc__remote_nodes *nodes, pc__remote_node *n, double befor
 void pc__remote_nodes_sweep(pc__remote_nodes *nodes)
 {
     pc__remote_node *n;
-    for (size_t i = 0; (n = node_at(nodes, i)); i++)
+    for (size_t i = 0; (n = node_at(nodes, i)); i++) {
         close_idle(nodes, n, pc__now() - IDLE_SECONDS);
+        pc__remote_node_drop(nodes, n);
+    }
 }
 
 int pc__remote_node_enter(pc__remote_nodes *nodes, pc__remote_node *n)
@@ -370,6 +417,44 @@ void pc__remote_node_report(pc__remote_nodes *nodes, pc__remote_node *n, int per
 
 /* ------------------------------------------------------------ slots of a cluster */
 
+/* Under the lock: the node that `from` has named. */
+static pc_status get_named_node(pc__remote_nodes *nodes, const pc__remote_node *from,
+                                const char *server, uint16_t port, size_t *index)
+{
+    if (!pc__remote_address_covers(&nodes->address, server))
+        return pc__fail(PC_ERR_IO,
+                        "%s: it names the node %.255s, whose certificate would prove nothing that "
+                        "the address says; name that node in the address, or give sni=NAME, a name "
+                        "that the certificates of all nodes have",
+                        from->name, server);
+    return get_node(nodes, server, port, index);
+}
+
+/* Under the lock: takes the nodes from the list that neither the address nor `slots` name. Those
+ * that nobody uses go to `unused` [MAX_NODES]; returns how many. */
+static size_t take_gone(pc__remote_nodes *nodes, uint16_t *slots, pc__remote_node **unused)
+{
+    uint16_t new_index[MAX_NODES + 1] = {0}; /* [index + 1] 1: it stays; then its new index + 1 */
+    size_t kept = 0, count = 0;
+    for (size_t s = 0; s < PC__REMOTE_SLOTS; s++)
+        new_index[slots[s]] = 1;
+    for (size_t i = 0; i < nodes->count; i++) {
+        pc__remote_node *n = nodes->items[i];
+        if (i < nodes->seeds || new_index[i + 1]) {
+            nodes->items[kept++] = n;
+            new_index[i + 1] = (uint16_t)kept;
+        } else {
+            n->is_gone = 1;
+            if (!n->users)
+                unused[count++] = n;
+        }
+    }
+    nodes->count = kept;
+    for (size_t s = 0; s < PC__REMOTE_SLOTS; s++)
+        slots[s] = slots[s] ? new_index[slots[s]] : 0;
+    return count;
+}
+
 /* One entry of CLUSTER SLOTS, at items[*at]: [first, last, [host, port, …] of the master, then of
  * its replicas]. */
 static pc_status read_range(pc__remote_nodes *nodes, const pc__remote_reply *reply, size_t *at,
@@ -392,19 +477,21 @@ static pc_status read_range(pc__remote_nodes *nodes, const pc__remote_reply *rep
                         asked->name);
     server = i[4].kind == PC__REMOTE_TEXT && i[4].size ? pc__remote_reply_text(reply, &i[4])
                                                        : asked->server;
-    status = get_node(nodes, server, (uint16_t)i[5].integer, &index);
+    status = get_named_node(nodes, asked, server, (uint16_t)i[5].integer, &index);
     for (int64_t s = i[1].integer; status == PC_OK && s <= i[2].integer; s++)
         slots[s] = (uint16_t)(index + 1);
     *at = end;
     return status;
 }
 
+/* *unused [MAX_NODES] gets nodes that are to be freed. */
 static pc_status read_slots(pc__remote_nodes *nodes, const pc__remote_reply *reply,
-                            const pc__remote_node *asked)
+                            const pc__remote_node *asked, pc__remote_node **unused, size_t *count)
 {
     uint16_t *slots;
     pc_status status = PC_OK;
     size_t at = 1;
+    *count = 0;
     if (reply->items[0].kind == PC__REMOTE_ERROR) { /* one server with several addresses */
         nodes->stale = 0;
         return PC_OK;
@@ -413,11 +500,15 @@ static pc_status read_slots(pc__remote_nodes *nodes, const pc__remote_reply *rep
         return PC_ERR_NOMEM;
     for (size_t i = 0; i < reply->items[0].elements && at < reply->count && status == PC_OK; i++)
         status = read_range(nodes, reply, &at, asked, slots);
-    pc__free(&nodes->mem, status < 0 ? slots : nodes->slots);
-    if (status == PC_OK) {
-        nodes->slots = slots;
+    if (status == PC_OK)
         nodes->stale = 0;
-    }
+    else if (nodes->slots) /* the nodes that this reply has added go again */
+        memcpy(slots, nodes->slots, PC__REMOTE_SLOTS * sizeof *slots);
+    else
+        memset(slots, 0, PC__REMOTE_SLOTS * sizeof *slots);
+    pc__free(&nodes->mem, nodes->slots);
+    nodes->slots = slots;
+    *count = take_gone(nodes, slots, unused);
     return status;
 }
 
@@ -427,6 +518,8 @@ static pc_status ask_slots(pc__remote_nodes *nodes, pc__remote_node *n, pc__remo
     pc__remote_request request = pc__remote_request_make(&nodes->mem);
     pc__remote_reply reply = pc__remote_reply_make(&nodes->mem);
     pc__remote_connection *connection = pc__remote_node_pop_idle(nodes, n);
+    pc__remote_node *unused[MAX_NODES];
+    size_t count = 0;
     pc_status status = PC_OK;
     pc__remote_request_command(&request, "CLUSTER", 1);
     pc__remote_request_text(&request, "SLOTS");
@@ -434,8 +527,10 @@ static pc_status ask_slots(pc__remote_nodes *nodes, pc__remote_node *n, pc__remo
         PC__TRY(pc__remote_node_connect(nodes, n, &connection, limit), end);
     PC__TRY(ask(connection, &request, &reply, limit), end);
     pthread_mutex_lock(&nodes->lock);
-    status = read_slots(nodes, &reply, n);
+    status = read_slots(nodes, &reply, n, unused, &count);
     pthread_mutex_unlock(&nodes->lock);
+    while (count)
+        node_free(&nodes->mem, unused[--count]);
     pc__remote_node_release(nodes, n, connection);
     connection = NULL;
 end:
@@ -471,8 +566,11 @@ void pc__remote_nodes_refresh(pc__remote_nodes *nodes, const pc__remote_deadline
     pthread_mutex_unlock(&nodes->lock);
     if (!due)
         return;
-    for (size_t i = 0; i < count && !done; i++)
-        done = refresh_from(nodes, node_at(nodes, i), limit);
+    for (size_t i = 0; i < count && !done; i++) {
+        pc__remote_node *n = node_at(nodes, i);
+        done = !n || refresh_from(nodes, n, limit);
+        pc__remote_node_drop(nodes, n);
+    }
     pthread_mutex_lock(&nodes->lock);
     nodes->refreshing = 0;
     nodes->refreshed = pc__now();
@@ -489,13 +587,20 @@ pc__remote_node *pc__remote_nodes_redirect(pc__remote_nodes *nodes, const pc__re
     uint16_t port;
     uint32_t slot;
     size_t index;
+    if (!nodes->address.is_cluster) {
+        pc__fail(PC_ERR_IO,
+                 "%s: the server sends us to another one, as a node of a cluster does; for a "
+                 "cluster add ?cluster=1 to the address, or name several nodes",
+                 from->name);
+        return NULL;
+    }
     if (!target || !pc__remote_slot_parse(target + 1, &slot, server, &port)) {
         pc__fail(PC_ERR_IO, "%s: a redirection without a server: %.200s", from->name, text);
         return NULL;
     }
     pthread_mutex_lock(&nodes->lock);
-    if (get_node(nodes, server[0] ? server : from->server, port, &index) == PC_OK)
-        to = nodes->items[index];
+    if (get_named_node(nodes, from, server[0] ? server : from->server, port, &index) == PC_OK)
+        to = hold(nodes->items[index]);
     if (moved && !nodes->slots) /* without memory the next call is redirected too */
         nodes->slots = pc__calloc(&nodes->mem, PC__REMOTE_SLOTS, sizeof *nodes->slots);
     if (moved && to && nodes->slots)

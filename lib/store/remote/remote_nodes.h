@@ -8,7 +8,9 @@
 #include "store/remote/remote_connection.h"
 
 typedef struct pc__remote_nodes pc__remote_nodes;
-typedef struct pc__remote_node pc__remote_node; /* one of them; it lives as long as they do */
+/* One of them. The calls below that return a node hold it for the caller, who drops it. A node that
+ * the cluster no longer names is forgotten, and freed when its last user drops it. */
+typedef struct pc__remote_node pc__remote_node;
 
 /* Takes the address over, also on failure. Does not connect. `context`: for its log, may be NULL.
  */
@@ -28,11 +30,13 @@ void pc__remote_nodes_refresh(pc__remote_nodes *nodes, const pc__remote_deadline
 /* The node to ask about a slot; NULL: all candidates are paused. */
 pc__remote_node *pc__remote_nodes_of_slot(pc__remote_nodes *nodes, uint32_t slot);
 /* The node that "MOVED slot server:port" or ASK names, the reply of `from`. NULL: the error text is
- * set. */
+ * set: not a cluster, or a host that the address does not cover. */
 pc__remote_node *pc__remote_nodes_redirect(pc__remote_nodes *nodes, const pc__remote_node *from,
                                            const char *text);
 
-const char *pc__remote_node_name(const pc__remote_node *node); /* for error texts */
+pc__remote_node *pc__remote_node_hold(pc__remote_nodes *nodes, pc__remote_node *node);
+void pc__remote_node_drop(pc__remote_nodes *nodes, pc__remote_node *node); /* NULL does nothing */
+const char *pc__remote_node_name(const pc__remote_node *node);             /* for error texts */
 /* 0: the node is paused. Else a permit for one attempt, for pc__remote_node_report. */
 int pc__remote_node_enter(pc__remote_nodes *nodes, pc__remote_node *node);
 /* The result of the attempt. A failure pauses the node and closes its idle connections; the error

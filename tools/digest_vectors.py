@@ -40,15 +40,24 @@ def files(*contents):
     return digest("files/1", u64(len(contents)), *(run(content) for content in contents))
 
 
+def shown(seal_key, purpose, data):
+    subkey = hashlib.blake2b(b"", digest_size=32, key=seal_key, person=b"pcrecord",
+                             salt=u64(purpose)).digest()
+    return hashlib.blake2b(data, digest_size=32, key=subkey).digest()
+
+
 def vectors():
     a = base(bytes(range(32)), b"", bytes(range(32, 64)), 1, 0, 1, 1, 0, b"")
     b = base(bytes(range(32)), bytes(range(64, 96)), ZERO, 3, 4096, 2, 0, 3, b"tenant-7")
     a1 = segment(a, ZERO, 0, 0, [1, 2, 3])
     a2 = segment(a, a1, 3, 0, [4, -1, 2147483647, 0])
+    seal, an_id = bytes(range(32)), bytes(range(64, 96))
     return {
         "base-a": a, "base-b": b, "segment-a1": a1, "segment-a2": a2, "segment-a3": segment(
             a, a2, -2, 0, [1]),
-        "segment-gap": segment(a, ZERO, 0, 0, [1, 2, 3], [0, 1, 5]), "segment-empty": segment(
+        "shown-key": shown(seal, 2, an_id + ZERO), "shown-key-own": shown(
+            seal, 2, an_id + b"avx2".ljust(32, b"\0")), "shown-salt": shown(seal, 3, an_id),
+        "shown-content": shown(seal, 4, an_id), "segment-gap": segment(a, ZERO, 0, 0, [1, 2, 3], [0, 1, 5]), "segment-empty": segment(
             b, ZERO, 0, 17, []), "files-one": files(b"weights"), "files-two": files(
                 b"weights", b"")
     }

@@ -412,11 +412,38 @@ static void test_events(void)
     pc_cache_free(cache);
 }
 
+/* doc/format.md has these, and tools/digest_vectors.py makes them. */
+static void test_vectors(void)
+{
+    static const char *const want[] = {
+        "facf2e50efa3ea5f736e165f01a768cbf3f6676d983c2d2f22ff4d697b644302",
+        "9d5da32336602d069692b38a4cd0a074040c168cd89be545adc5d9040985cb20",
+        "15075cfbd4490c9b9e65925c183821eea5cb1b228ce99e540c291da486deaf0f",
+        "5b7125ca65148428fe65ef194c76970b8d4241ba0c0d3ed64750e2b4a087b712"};
+    uint8_t key[32];
+    pc__id id, got[4];
+    for (int i = 0; i < 32; i++) {
+        key[i] = (uint8_t)i;
+        id.bytes[i] = (uint8_t)(64 + i);
+    }
+    const pc__record_options all = {.seal_key = key}, own = {.seal_key = key, .kernels = "avx2"};
+    got[0] = pc__shown_key(&id, &all);
+    got[1] = pc__shown_key(&id, &own);
+    got[2] = pc__shown_salt(&id, &all);
+    got[3] = pc__shown_content(&id, &all);
+    for (int i = 0; i < 4; i++) {
+        char hex[65];
+        pc__id_hex(&got[i], hex);
+        CHECK_STR(hex, want[i]);
+    }
+}
+
 int main(int argc, char **argv)
 {
     CHECK_OK(pc_context_new(&context, NULL));
     if (argc > 1)
         return second_process(argv);
+    test_vectors();
     test_folder(argv[0]);
     test_server(argv[0]);
     test_compressed();

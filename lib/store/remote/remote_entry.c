@@ -15,6 +15,7 @@
 #include "base/fields.h"
 #include "base/little_endian.h"
 #include "store/image.h"
+#include "store/record/record_format.h"
 
 enum {
     VERSION = 1,
@@ -93,6 +94,9 @@ static pc_status read_envelope(pc__remote_entry *out, const uint8_t *data, size_
     if (!out->pieces || out->pieces > PC__MAX_BLOCKS + 1 || out->has_content > 1)
         return pc__fail(PC_ERR_FORMAT, "remote: an envelope counts %u pieces; 1 to %u are allowed",
                         (unsigned)out->pieces, (unsigned)PC__MAX_BLOCKS + 1);
+    if (out->bytes > out->pieces * MAX_VALUE) /* sums of many entries stay in range */
+        return pc__fail(PC_ERR_FORMAT, "remote: an envelope counts %llu bytes in %u pieces",
+                        (unsigned long long)out->bytes, (unsigned)out->pieces);
     return PC_OK;
 }
 
@@ -248,6 +252,17 @@ typedef struct entry_source {
     uint8_t first[FIRST_BYTES]; /* the header's value begins with [first_size] of it */
 } entry_source;
 
+/* As many commands go to a server as the envelope counts pieces. The record knows, too. */
+static pc_status check_pieces(const entry_source *s, const uint8_t *prologue, size_t size)
+{
+    pc__record_head head;
+    if (size < PC__RECORD_PROLOGUE || pc__record_prologue_get(&head, prologue, 0) < 0
+        || head.major > PC__RECORD_SEALED_MAJOR || head.blocks + 1 == s->entry.pieces)
+        return PC_OK; /* its reader refuses what is damaged */
+    return pc__fail(PC_ERR_FORMAT, "remote: an envelope counts %u pieces, the record %u blocks",
+                    (unsigned)s->entry.pieces, (unsigned)head.blocks);
+}
+
 static pc_status read_header_part(entry_source *s, uint64_t at, void *data, size_t size,
                                   pc__remote_deadline *limit)
 {
@@ -270,7 +285,7 @@ static pc_status read_header_part(entry_source *s, uint64_t at, void *data, size
     if (status == PC_OK && have + got < size)
         return pc__fail(PC_ERR_FORMAT, "remote: a header is truncated at byte %llu",
                         (unsigned long long)(from + have + got));
-    return status;
+    return status == PC_OK && !at ? check_pieces(s, data, size) : status;
 }
 
 /* The stream whose next byte is this one, or an unused one; NULL: all are in use. */

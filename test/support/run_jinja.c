@@ -149,17 +149,24 @@ static pc_status say(const pc__chat *chat, const json_t *line, pc__bytes *out)
     return status;
 }
 
-/* Of a template that was read before, what was read is used again. */
+/* What was read of the template last: the next line may have the same. */
+static pc__chat *chat;
+static char *last;
+
+static void forget(const pc_allocator *mem)
+{
+    pc__chat_free(chat, mem);
+    free(last);
+    chat = NULL;
+    last = NULL;
+}
+
 static pc_status converse(const json_t *line, pc__bytes *out, json_t *answer)
 {
-    static pc__chat *chat;
-    static char *last;
     const char *text = text_of(line, "template");
     pc_status status = PC_OK;
     if (!last || strcmp(last, text)) {
-        pc__chat_free(chat, out->mem);
-        free(last);
-        chat = NULL;
+        forget(out->mem);
         last = strdup(text);
         status = read_chat(line, out->mem, &chat);
     }
@@ -191,6 +198,7 @@ int main(void)
         json_decref(line);
         pc__bytes_free(&out);
     }
+    forget(&pc__libc_allocator);
     free(text);
     return 0;
 }

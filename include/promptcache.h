@@ -442,6 +442,13 @@ typedef struct pc_cache_options {
     /* Told when the bytes of a tier have changed. Rules as on_event. May be NULL. */
     void (*on_bytes)(void *user, uint32_t tier, uint64_t bytes, uint64_t budget);
     void *bytes_user;
+    /* Percent of the budget of RAM, COMPRESSED and DISK that the entries of one tenant (one salt,
+     * or none) may take: a tenant over it makes room among its own entries. pc_cache_set_quota sets
+     * other limits for single tenants. A folder remembers the number: it holds for all caches that
+     * write there, until one names another. 0: no limit, and in a folder the one that it remembers.
+     * 100: no limit. */
+    uint32_t tenant_share;
+    uint32_t reserved;
 } pc_cache_options;
 
 /* Counters since the cache was opened. hits + misses = lookups. The others are of RAM: stored =
@@ -523,11 +530,14 @@ PC_API pc_status pc_cache_trim(pc_cache *cache, uint64_t bytes, uint64_t *freed)
 /* Waits until every entry that was stored before has reached its tiers or failed to. Blocks at most
  * as long as the deadlines of the queue. */
 PC_API pc_status pc_cache_flush(pc_cache *cache);
-/* Limits the bytes that one tenant's segments take in RAM.
- * salt: the cache's own or one of pc_salt; NULL with salt_size 0: no salt. ram_bytes 0: no limit.
- */
-PC_API pc_status pc_cache_set_quota(pc_cache *cache, const void *salt, size_t salt_size,
-                                    uint64_t ram_bytes);
+/* Limits the bytes that one tenant's entries take in a tier: RAM, COMPRESSED or DISK. A tenant over
+ * its limit makes room among its own entries. In a folder, entries of all processes count; what is
+ * over goes in the background, and what other processes write counts within a second.
+ * salt: the cache's own or one of pc_salt; NULL with salt_size 0: no salt. bytes 0: tenant_share of
+ * the cache holds. Returns PC_ERR_UNSUPPORTED (REMOTE: the server chooses what it evicts),
+ * PC_ERR_INVALID (no such tier). */
+PC_API pc_status pc_cache_set_quota(pc_cache *cache, uint32_t tier, const void *salt,
+                                    size_t salt_size, uint64_t bytes);
 
 /* Pins an entry in RAM for an owner, until it is unpinned or `seconds` have passed (0: no end).
  * Pinning again as the same owner sets the end anew.
@@ -788,7 +798,7 @@ typedef struct pc_generate_options {
     const pc_salt *salts; /* [salt_count] ascending by `first` */
     size_t salt_count;
     /* Attention maps of similar prompts (memo.h), for plain prompts that the cache has nothing of.
-     * NULL: none. */
+     * Not with salts: maps have no tenants. NULL: none. */
     pc_memo *memo;
     /* Overrides every bucket's threshold, also of closed buckets; at most 1. -INFINITY: the nearest
      * record is a hit. Such hits are neither counted nor verified. 0: the buckets' own. */
@@ -912,7 +922,8 @@ typedef struct pc_stats {
  * the cache does not store them. A verified hit goes on from the full computation and is PC_EXACT,
  * but is not stored either; nor is a miss of a memo with PC_MEMO_LAYERS. Other misses are computed
  * and stored as without a memo. stats->memo.reason tells why a prompt was not looked up. Returns
- * PC_ERR_MISMATCH (the memo is of another model), PC_ERR_UNSUPPORTED (an application's model).
+ * PC_ERR_MISMATCH (the memo is of another model), PC_ERR_UNSUPPORTED (an application's model, or
+ * salts are given).
  */
 PC_API pc_status pc_generate(const pc_prompt *prompt, pc_cache *cache,
                              const pc_generate_options *options, pc_stats *stats);
@@ -1009,7 +1020,7 @@ PC_API pc_status pc_batch_step(pc_batch *batch);
 #define PC_MODEL_INFO_INIT {sizeof(pc_model_info), {0}, {0}, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, \
     0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0}
 #define PC_CACHE_OPTIONS_INIT {sizeof(pc_cache_options), 0, NULL, 0, 0, 0, NULL, 0, NULL, 0, 0, \
-    0, 0, NULL, 0, NULL, 0, 0, NULL, NULL, NULL, NULL}
+    0, 0, NULL, 0, NULL, 0, 0, NULL, NULL, NULL, NULL, 0, 0}
 #define PC_CACHE_STATS_INIT {sizeof(pc_cache_stats), 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0}
 #define PC_TIER_STATS_INIT {sizeof(pc_tier_stats), 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, \
     0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0}

@@ -85,6 +85,12 @@ static pc_status check_for_model(const pc_generate_options *o, const pc_model *m
     if (!(o->memo_threshold <= 1))
         return pc__fail(PC_ERR_INVALID, "%s: memo_threshold is %g, it is at most 1", call,
                         o->memo_threshold);
+    if (o->memo && o->salt_count)
+        return pc__fail(
+            PC_ERR_UNSUPPORTED,
+            "%s: memo with salts: maps have no tenants, so one could get another's; give "
+            "only one of both",
+            call);
     if (o->memo && !pc__model_is_native(model))
         return pc__fail(PC_ERR_UNSUPPORTED, "%s: a memo is for models that we run ourselves", call);
     return o->memo ? pc__memo_check_model(o->memo, model) : PC_OK;

@@ -147,10 +147,11 @@ pc_status pc_cache_unpin_owner(pc_cache *cache, uint64_t owner)
     return PC_OK;
 }
 
-pc_status pc_cache_set_quota(pc_cache *cache, const void *salt, size_t salt_size,
-                             uint64_t ram_bytes)
+pc_status pc_cache_set_quota(pc_cache *cache, uint32_t tier, const void *salt, size_t salt_size,
+                             uint64_t bytes)
 {
     PC__HOLD(pc_cache, cache);
+    pc__tier *lower;
     pc__id id;
     if (!cache)
         return pc__fail(PC_ERR_INVALID, "pc_cache_set_quota: cache is NULL");
@@ -159,7 +160,15 @@ pc_status pc_cache_set_quota(pc_cache *cache, const void *salt, size_t salt_size
                         "pc_cache_set_quota: only one of salt and salt_size is given");
     PC__TRY_RETURN(pc__check_array("pc_cache_set_quota", "salt", salt, salt_size, 1));
     id = pc__salt_digest(salt, salt_size);
-    return pc__ram_tier_set_quota(cache->ram, &id, ram_bytes);
+    if (tier == PC_TIER_RAM)
+        return pc__ram_tier_set_quota(cache->ram, &id, bytes);
+    lower = tier < PC_TIER_COUNT ? cache->tiers[tier] : NULL;
+    if (!lower)
+        return pc__fail(PC_ERR_INVALID, "pc_cache_set_quota: the cache has no tier %u", tier);
+    if (!lower->ops->set_quota)
+        return pc__fail(PC_ERR_UNSUPPORTED,
+                        "pc_cache_set_quota: the server of tier %u chooses what it evicts", tier);
+    return lower->ops->set_quota(lower, &id, bytes);
 }
 
 const void *pc__cache_salt(const pc_cache *cache, size_t *size)

@@ -43,6 +43,10 @@ static pc_status check_cache_options(const pc_cache_options *o)
         return pc__fail(PC_ERR_INVALID, "pc_cache_new: remote is empty");
     if (o->disk_bytes && !o->disk_path)
         return pc__fail(PC_ERR_INVALID, "pc_cache_new: disk_bytes without disk_path");
+    if (o->tenant_share > 100 || o->reserved)
+        return pc__fail(PC_ERR_INVALID,
+                        "pc_cache_new: tenant_share is %u, at most 100 percent; reserved must be 0",
+                        o->tenant_share);
     PC__TRY_RETURN(check_seconds(o->ttl_seconds, "ttl_seconds"));
     return check_seconds(o->deadline_seconds, "deadline_seconds");
 }
@@ -110,6 +114,7 @@ static pc_status make_ram_tier(pc_cache *cache, const pc_cache_options *o, int l
     ram.ttl = o->ttl_seconds;
     ram.zero_memory = (o->flags & PC_CACHE_ZERO_MEMORY) != 0;
     ram.salt = cache->salt_id;
+    ram.tenant_share = o->tenant_share;
     ram.event = o->on_event ? report_event : NULL;
     ram.bytes = o->on_bytes ? report_bytes : NULL;
     ram.evicting = lower ? pc__write_evicted : NULL;
@@ -157,6 +162,7 @@ static pc__tier_common tier_options(const pc_cache *cache, const pc_cache_option
     common.callbacks.user = (void *)(uintptr_t)cache;
     common.read_only = sealed && (o->flags & PC_CACHE_READ_ONLY) ? 1 : 0;
     common.map = mmap_policy(o->flags);
+    common.tenant_share = o->tenant_share;
     return common;
 }
 

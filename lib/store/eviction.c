@@ -352,26 +352,6 @@ void pc__eviction_put_back(pc__eviction *ev, pc__eviction_item **picked)
     }
 }
 
-int pc__eviction_pick_until(pc__eviction *ev, const pc__eviction_group *group, int32_t priority,
-                            uint64_t excess, pc__eviction_item **picked)
-{
-    uint64_t could = group ? group->bytes - group->held_bytes : ev->bytes - ev->held_bytes;
-    for (const pc__eviction_item *item = *picked; item; item = item->next_picked)
-        could -= !group || item->group == group ? item->bytes : 0;
-    if (excess > could)
-        return 0;
-    for (uint64_t freed = 0; freed < excess;) {
-        pc__eviction_item *item = pc__eviction_candidate(ev, group);
-        if (!item || item->priority > priority)
-            return 0;
-        pc__eviction_pick(ev, item);
-        freed += item->bytes;
-        item->next_picked = *picked;
-        *picked = item;
-    }
-    return 1;
-}
-
 void pc__eviction_evict(pc__eviction *ev, pc__eviction_item *item)
 {
     remember_uses(ev, item->by_key.hash, item->log_uses);

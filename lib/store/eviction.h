@@ -94,11 +94,8 @@ pc__eviction_item *pc__eviction_candidate(const pc__eviction *eviction,
  * still found by its key. Then call pc__eviction_evict, or pc__eviction_put_back to undo it. */
 void pc__eviction_pick(pc__eviction *eviction, pc__eviction_item *item);
 void pc__eviction_evict(pc__eviction *eviction, pc__eviction_item *item); /* drops a picked item */
-/* Picks candidates of at most this priority until `excess` bytes could be freed, into the list
- * *picked (by next_picked). 0: there are not enough; some may be picked. */
-int pc__eviction_pick_until(pc__eviction *eviction, const pc__eviction_group *group,
-                            int32_t priority, uint64_t excess, pc__eviction_item **picked);
-void pc__eviction_put_back(pc__eviction *eviction, pc__eviction_item **picked); /* the list */
+/* Undoes picks, of a list by next_picked. */
+void pc__eviction_put_back(pc__eviction *eviction, pc__eviction_item **picked);
 /* Drops any item, for another reason than room. */
 void pc__eviction_remove(pc__eviction *eviction, pc__eviction_item *item);
 /* All items; NULL starts (pc__hash_table_next). */

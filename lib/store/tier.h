@@ -40,6 +40,9 @@ typedef struct pc__tier_ops {
     /* Where may_have says 0: PC_REASON_… if a record of this key is there that we may not use, else
      * NONE. NULL: never. */
     uint32_t (*absence_reason)(pc__tier *tier, const pc__id *key);
+    /* Limits the bytes of one tenant (pc__salt_digest); 0: the tier's tenant_share holds. NULL: the
+     * tier cannot. */
+    pc_status (*set_quota)(pc__tier *tier, const pc__id *salt, uint64_t bytes);
 } pc__tier_ops;
 
 /* How a tier reports what happens, never under its lock. May be NULL. */
@@ -63,7 +66,8 @@ typedef struct pc__tier_common {
     pc__tier_callbacks callbacks; /* copied */
     uint64_t budget;
     uint32_t read_only;
-    uint32_t map; /* PC__MAP_… */
+    uint32_t map;          /* PC__MAP_… */
+    uint32_t tenant_share; /* percent of the budget that one tenant may take; 0: no limit */
 } pc__tier_common;
 
 pc_status pc__tier_compressed_new(pc__tier **out, const pc__tier_common *common);

@@ -278,7 +278,7 @@ static void quotas(void)
     pc_generate_options o = PC_GENERATE_OPTIONS_INIT;
     pc_salt poor = {first, "poor", 4};
     answer_text(prompt, 0, text, sizeof text);
-    CHECK_OK(pc_cache_set_quota(w.cache, "poor", 4, 64));
+    CHECK_OK(pc_cache_set_quota(w.cache, PC_TIER_RAM, "poor", 4, 64));
     for (int i = 0; i < 2; i++)
         request(prompt, w.cache, 0, "poor", first, PC_TIER_RAM, i ? shared : 0, all, text,
                 "a quota of nothing");
@@ -290,7 +290,7 @@ static void quotas(void)
     o.salt_count = 1;
     toy_answer a = toy_generate(prompt, w.cache, o);
     CHECK_INT(a.stats.miss_reason, PC_REASON_QUOTA);
-    CHECK_OK(pc_cache_set_quota(w.cache, "poor", 4, 0));
+    CHECK_OK(pc_cache_set_quota(w.cache, PC_TIER_RAM, "poor", 4, 0));
     for (int i = 0; i < 2; i++)
         request(prompt, w.cache, 0, "poor", first, PC_TIER_RAM, i ? all : shared, all, text,
                 "without a quota");

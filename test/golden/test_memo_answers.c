@@ -443,6 +443,7 @@ static void refusals(world *w)
     pc_model_ops ops = pc_toy_ops();
     pc_generate_options o = with(w->memo, 2), memo = with(w->memo, 0);
     pc_stats stats = PC_STATS_INIT;
+    pc_sequence *sequence = NULL;
     CHECK_OK(pc_prompt_from_tokens(&p, w->model, w->tokens[0], LONGER));
     CHECK_STATUS(pc_generate(p, NULL, &o, NULL), PC_ERR_INVALID);
     CHECK_ERROR_HAS("memo_threshold");
@@ -450,6 +451,13 @@ static void refusals(world *w)
     CHECK_STATUS(pc_generate(p, NULL, &o, NULL), PC_ERR_INVALID);
     CHECK_OK(pc_generate(p, NULL, &memo, &stats)); /* a bucket without records */
     CHECK_INT(stats.memo.reason, PC_REASON_UNTRAINED);
+    memo.salts = &(pc_salt){0, "tenant", 6}; /* one tenant could get another's maps */
+    memo.salt_count = 1;
+    CHECK_STATUS(pc_generate(p, NULL, &memo, NULL), PC_ERR_UNSUPPORTED);
+    CHECK_ERROR_HAS("salts");
+    CHECK_STATUS(pc_sequence_new(&sequence, p, NULL, &memo), PC_ERR_UNSUPPORTED);
+    memo.salt_count = 0;
+    memo.salts = NULL;
     pc_prompt_free(p);
     CHECK_OK(pc_model_load(&other, w->context, pc_test_data("golden/gpt2"), NULL));
     CHECK_OK(pc_prompt_from_tokens(&p, other, w->tokens[0], TOKENS));

@@ -47,7 +47,7 @@ static uint32_t disk_map;
 
 typedef struct disk_options {
     uint64_t budget;
-    uint32_t read_only, map;
+    uint32_t read_only, map, tenant_share;
     pc_context *context;
     pc__tier_callbacks callbacks;
     const uint8_t *seal_key;
@@ -61,7 +61,8 @@ static inline pc_status disk_open(pc__tier **out, const char *path, const disk_o
                               .callbacks = o->callbacks,
                               .budget = o->budget ? o->budget : UINT64_C(1) << 40,
                               .read_only = o->read_only,
-                              .map = o->map ? o->map : disk_map};
+                              .map = o->map ? o->map : disk_map,
+                              .tenant_share = o->tenant_share};
     common.record.codec = PC_CODEC_RAW;
     common.record.seal_key = o->seal_key;
     return pc__tier_disk_new(out, &common, path);

@@ -282,7 +282,8 @@ pc__tier *pc_memory_tier_new(uint32_t id)
     memory_tier *m = calloc(1, sizeof *m);
     m->ops = (pc__tier_ops){id,           memory_may_have, memory_open,   memory_read_done,
                             memory_put,   memory_knows,    memory_remove, memory_clear,
-                            memory_sweep, memory_stats,    memory_free,   NULL};
+                            memory_sweep, memory_stats,    memory_free,   NULL,
+                            NULL};
     m->tier.ops = &m->ops;
     pthread_mutex_init(&m->lock, NULL);
     pc__codecs_new(&m->codecs, &pc__libc_allocator, NULL, 0);
@@ -494,9 +495,9 @@ static void slow_free(pc__tier *tier)
 pc__tier *pc_slow_tier_new(pc__tier *inner, pc_faults *faults)
 {
     slow_tier *t = calloc(1, sizeof *t);
-    t->ops = (pc__tier_ops){inner->ops->id, slow_may_have, slow_open,   slow_read_done,
-                            slow_put,       slow_knows,    slow_remove, slow_clear,
-                            slow_sweep,     slow_stats,    slow_free,   NULL};
+    t->ops = (pc__tier_ops){inner->ops->id, slow_may_have, slow_open,  slow_read_done, slow_put,
+                            slow_knows,     slow_remove,   slow_clear, slow_sweep,     slow_stats,
+                            slow_free,      NULL,          NULL};
     t->tier.ops = &t->ops;
     t->inner = inner;
     t->faults = faults;

@@ -372,11 +372,11 @@ static void tiers_told(pc_context *context)
     CHECK_INT(balanced(cache).pinned_bytes, 0);
     CHECK_OK(pc_cache_clear(cache));
     CHECK(!has(cache, 1));
-    CHECK_STATUS(pc_cache_set_quota(NULL, NULL, 0, 1), PC_ERR_INVALID);
-    CHECK_STATUS(pc_cache_set_quota(cache, NULL, 3, 1), PC_ERR_INVALID);
-    CHECK_OK(pc_cache_set_quota(cache, NULL, 0, 2000));
+    CHECK_STATUS(pc_cache_set_quota(NULL, PC_TIER_RAM, NULL, 0, 1), PC_ERR_INVALID);
+    CHECK_STATUS(pc_cache_set_quota(cache, PC_TIER_RAM, NULL, 3, 1), PC_ERR_INVALID);
+    CHECK_OK(pc_cache_set_quota(cache, PC_TIER_RAM, NULL, 0, 2000));
     CHECK_STATUS(put(cache, 2, 5000, 1), PC_MISS);
-    CHECK_OK(pc_cache_set_quota(cache, NULL, 0, 0));
+    CHECK_OK(pc_cache_set_quota(cache, PC_TIER_RAM, NULL, 0, 0));
     CHECK_OK(put(cache, 2, 5000, 1));
     CHECK_OK(pc_cache_flush(cache));
     CHECK_STATUS(pc_cache_flush(NULL), PC_ERR_INVALID);

@@ -190,10 +190,11 @@ static void in_its_own_name(void)
         int32_t priority = what == 1 ? -5 : 0;
         pc_cache *cache = with_one_below(context, &faults, s, priority, "tenant");
         if (what == 2)
-            CHECK_OK(pc_cache_set_quota(cache, "tenant", 6, BYTES));
+            CHECK_OK(pc_cache_set_quota(cache, PC_TIER_RAM, "tenant", 6, BYTES));
         if (what == 3)
-            CHECK_OK(pc_cache_set_quota(
-                cache, NULL, 0, BYTES / 2)); /* of the cache's own salt, which is not affected */
+            CHECK_OK(
+                pc_cache_set_quota(cache, PC_TIER_RAM, NULL, 0,
+                                   BYTES / 2)); /* of the cache's own salt, which is not affected */
         else
             fill(context, cache, s);
         CHECK_OK(get(cache, &s[0], &info)); /* with and without room in RAM */
@@ -202,7 +203,7 @@ static void in_its_own_name(void)
         CHECK_INT(stats_of(cache).segments, what == 3 ? 1 : 3);
         if (what == 3) { /* it counts for who stored it */
             uint64_t removed = stats_of(cache).evicted;
-            CHECK_OK(pc_cache_set_quota(cache, "tenant", 6, 1));
+            CHECK_OK(pc_cache_set_quota(cache, PC_TIER_RAM, "tenant", 6, 1));
             CHECK_INT(stats_of(cache).evicted, removed + 1);
             CHECK_INT(stats_of(cache).segments, 0);
         }

@@ -100,8 +100,9 @@ static void start(world *w, double ttl)
     o.ram_bytes = 64 << 20;
     o.ttl_seconds = ttl;
     for (uint32_t t = PC_TIER_COMPRESSED; t <= PC_TIER_DISK; t++) {
-        w->tiers[t].ops = (pc__tier_ops){t,      has_none, open_none, NULL,     note,    knows_none,
-                                         forget, nothing,  no_sweep,  no_stats, nothing, NULL};
+        w->tiers[t].ops = (pc__tier_ops){t,          has_none, open_none, NULL,     note,
+                                         knows_none, forget,   nothing,   no_sweep, no_stats,
+                                         nothing,    NULL,     NULL};
         w->tiers[t].tier.ops = &w->tiers[t].ops;
         w->tiers[t].gate = &w->gate;
         tiers[t] = &w->tiers[t].tier;

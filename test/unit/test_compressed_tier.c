@@ -1,8 +1,8 @@
 /* Catches: a COMPRESSED tier that gives other states than it got; exceeds its budget while writing
  * or reading; evicts a record that is being read; loses an open record when it is removed; returns
- * expired or damaged records; does not zero freed memory; calls the application under its lock;
- * counts wrongly; leaks when memory is short; or is not safe between threads (tools/test.sh --all
- * runs it under ThreadSanitizer). */
+ * expired or damaged records; lets a tenant over its quota displace others; does not zero freed
+ * memory; calls the application under its lock; counts wrongly; leaks when memory is short; or is
+ * not safe between threads (tools/test.sh --all runs it under ThreadSanitizer). */
 #include "store/tier.h"
 
 #include <pthread.h>
@@ -239,6 +239,55 @@ static void all_open(void)
     for (int32_t n = 0; n < 3; n++)
         sources[n]->close(sources[n]);
     CHECK_OK(put(tier, 9));
+    balanced(tier);
+    tier->ops->free(tier);
+}
+
+static pc_status put_for(pc__tier *tier, int32_t tenant, int32_t n, uint32_t *reason)
+{
+    sample s;
+    pc_status status;
+    make(&s, n, 600);
+    s.image.salt = id_of(tenant);
+    status = tier->ops->put(tier, &s.image, 0, reason);
+    done_with(&s);
+    return status;
+}
+
+static int count_of(pc__tier *tier, int32_t first)
+{
+    uint64_t bytes;
+    int count = 0;
+    for (int32_t n = first; n < first + 100; n++) {
+        pc__id key = id_of(n);
+        count += tier->ops->may_have(tier, &key, &bytes);
+    }
+    return count;
+}
+
+static void tenants(void)
+{
+    pc__tier *tier = new_tier(60000, NULL, NULL);
+    pc__id one = id_of(7001), two = id_of(7002);
+    uint32_t reason;
+    int all;
+    for (int32_t n = 1000; n < 1100; n++)
+        CHECK_OK(put_for(tier, 7001, n, &reason));
+    all = count_of(tier, 1000);
+    CHECK(all > 10 && all < 100);
+    CHECK_OK(tier->ops->set_quota(tier, &one, 30000)); /* what is over goes at once */
+    CHECK(count_of(tier, 1000) >= all / 2 - 1 && count_of(tier, 1000) <= all / 2 + 1);
+    CHECK_OK(tier->ops->set_quota(tier, &two, 20000));
+    all = count_of(tier, 1000);
+    for (int32_t n = 2000; n < 2100; n++)
+        CHECK_OK(put_for(tier, 7002, n, &reason));
+    CHECK_INT(count_of(tier, 1000), all);
+    CHECK(count_of(tier, 2000) >= all / 2 - 1 && count_of(tier, 2000) <= all * 3 / 4);
+    CHECK_OK(tier->ops->set_quota(tier, &two, 100));
+    CHECK_INT(count_of(tier, 2000), 0);
+    CHECK_STATUS(put_for(tier, 7002, 2000, &reason), PC_MISS);
+    CHECK_INT(reason, PC_REASON_QUOTA);
+    CHECK_INT(count_of(tier, 1000), all);
     balanced(tier);
     tier->ops->free(tier);
 }
@@ -493,6 +542,7 @@ int main(void)
     comes_back();
     budget();
     all_open();
+    tenants();
     times_and_priorities();
     damaged();
     telling();

@@ -1,9 +1,12 @@
 /* Catches: a file reused for another record while it is open, mapped, or has a second name; a
  * signal of the kernel that reaches the application; an evicted record whose file cannot be reused,
- * and stays; files removed and created without need. */
+ * and stays; files removed and created without need; a tenant over its share whose records displace
+ * others', at once, after a restart with and without the index, or from several processes; a share
+ * that the folder forgets. */
 #include "store/disk/disk_room.h"
 
 #include <sys/mman.h>
+#include <sys/wait.h>
 
 #include "disk.h"
 
@@ -165,9 +168,164 @@ static void test_account(void)
     disk_block_signals(0);
 }
 
+/* ------------------------------------------------------------------ tenants */
+
+enum { A = 1, B = 2, EACH = 8 };
+
+/* Records of a tenant have numbers from 1000 times its own. */
+static pc_status put_for(pc__tier *tier, uint8_t tenant, uint32_t number, uint32_t *reason)
+{
+    toy_image t;
+    uint32_t why;
+    pc_status status;
+    disk_image(&t, 1000u * tenant + number, SIZE);
+    memset(t.image.salt.bytes, tenant, sizeof t.image.salt.bytes);
+    status = tier->ops->put(tier, &t.image, pc__now() + 20, reason ? reason : &why);
+    toy_image_free(&t);
+    return status;
+}
+
+static uint64_t bytes_of(const char *path, uint8_t tenant, uint32_t numbers)
+{
+    struct stat st;
+    uint64_t bytes = 0;
+    for (uint32_t n = 0; n < numbers; n++)
+        if (!stat(disk_record_path(path, 1000u * tenant + n), &st))
+            bytes += (uint64_t)st.st_size;
+    return bytes;
+}
+
+static uint64_t one_record(void)
+{
+    const char *path = disk_fresh_folder();
+    pc__tier *tier = disk_open_tier(path, 0);
+    uint64_t bytes = 0;
+    for (uint8_t n = 0; n < 64; n++) {
+        uint64_t before = disk_stats(tier).segment_bytes;
+        CHECK_OK(put_for(tier, A, n, NULL));
+        if (disk_stats(tier).segment_bytes - before > bytes)
+            bytes = disk_stats(tier).segment_bytes - before;
+    }
+    disk_close_tier(tier);
+    return bytes;
+}
+
+static pc__tier *open_shared(const char *path, uint64_t budget, uint32_t share)
+{
+    pc__tier *tier = NULL;
+    CHECK_OK(disk_open(&tier, path, &(disk_options){.budget = budget, .tenant_share = share}));
+    return tier;
+}
+
+/* Tenant A has half of the folder. B writes three times as much as the folder holds. */
+static void flood(pc__tier *tier, const char *path, uint64_t budget, uint32_t first)
+{
+    uint64_t before = bytes_of(path, A, 100);
+    CHECK(before > budget / 3 && before <= budget / 2);
+    for (uint32_t n = first; n < first + 6 * EACH; n++) {
+        CHECK_OK(put_for(tier, B, n, NULL));
+        CHECK(bytes_of(path, B, first + 6 * EACH) <= budget / 2);
+    }
+    CHECK_INT(bytes_of(path, A, 100), before);
+    CHECK(bytes_of(path, B, first + 6 * EACH) > budget / 3);
+}
+
+static void test_two_tenants(void)
+{
+    const char *path = disk_fresh_folder();
+    const uint64_t budget = one_record() * 2 * EACH;
+    char index[PATH_MAX];
+    uint32_t reason;
+    pc__tier *tier = open_shared(path, budget, 50);
+    snprintf(index, sizeof index, "%s/%s", path, PC__DISK_INDEX);
+    for (uint32_t n = 0; n < 3 * EACH; n++)
+        CHECK_OK(put_for(tier, A, n, NULL));
+    flood(tier, path, budget, 0);
+    disk_close_tier(tier);
+    tier = open_shared(path, budget, 0); /* a restart; the folder remembers the share */
+    flood(tier, path, budget, 100);
+    disk_close_tier(tier);
+    CHECK(!unlink(index)); /* the headers tell, too */
+    tier = open_shared(path, budget, 0);
+    flood(tier, path, budget, 200);
+    disk_close_tier(tier);
+    tier = open_shared(path, budget, 1); /* no record of this size fits */
+    CHECK_STATUS(put_for(tier, 3, 0, &reason), PC_MISS);
+    CHECK_INT(reason, PC_REASON_QUOTA);
+    CHECK(bytes_of(path, A, 100) > 0); /* what is over goes in the background */
+    while (tier->ops->sweep(tier))
+        ;
+    CHECK_INT(disk_look(path).records, 0);
+    disk_close_tier(tier);
+    tier = open_shared(path, budget, 100); /* without limits, the lowest score goes */
+    for (uint32_t n = 0; n < 3 * EACH; n++)
+        CHECK_OK(put_for(tier, A, n, NULL));
+    CHECK(bytes_of(path, A, 100) > budget * 2 / 3);
+    disk_close_tier(tier);
+}
+
+static void test_own_limit(void)
+{
+    const char *path = disk_fresh_folder();
+    const uint64_t each = one_record(), budget = each * 2 * EACH;
+    pc__tier *tier = open_shared(path, budget, 50);
+    pc__id a, b;
+    memset(a.bytes, A, sizeof a.bytes);
+    memset(b.bytes, B, sizeof b.bytes);
+    CHECK_OK(tier->ops->set_quota(tier, &a, each * 12));
+    for (uint32_t n = 0; n < 4 * EACH; n++)
+        CHECK_OK(put_for(tier, A, n, NULL));
+    CHECK(bytes_of(path, A, 100) > each * 9 && bytes_of(path, A, 100) <= each * 12);
+    CHECK_OK(tier->ops->set_quota(tier, &b, each * 2));
+    for (uint32_t n = 0; n < EACH; n++)
+        CHECK_OK(put_for(tier, B, n, NULL));
+    CHECK(bytes_of(path, B, 100) > 0 && bytes_of(path, B, 100) <= each * 2);
+    CHECK_OK(tier->ops->set_quota(tier, &a, 0)); /* again the share of all */
+    CHECK(bytes_of(path, A, 100) > each * 9);
+    while (tier->ops->sweep(tier))
+        ;
+    CHECK(bytes_of(path, A, 100) > each * 5 && bytes_of(path, A, 100) <= budget / 2);
+    CHECK(bytes_of(path, B, 100) > 0);
+    disk_close_tier(tier);
+}
+
+/* What another process writes for a tenant counts, too, and the share holds for it. */
+static void test_processes(void)
+{
+    const char *path = disk_fresh_folder();
+    const uint64_t each = one_record(), budget = each * 2 * EACH;
+    const struct timespec scan = {1, 100000000};
+    pc__tier *tier = open_shared(path, budget, 50);
+    int code = -1;
+    for (uint32_t n = 0; n < EACH / 2; n++)
+        CHECK_OK(put_for(tier, A, n, NULL));
+    pid_t child = fork();
+    if (!child) {
+        pc__tier *own = open_shared(path, budget, 0);
+        int wrong = 0;
+        for (uint32_t n = EACH; n < 3 * EACH; n++)
+            wrong += put_for(own, A, n, NULL) != PC_OK;
+        own->ops->free(own);
+        _exit(wrong);
+    }
+    CHECK(child > 0 && waitpid(child, &code, 0) == child);
+    CHECK_INT(code, 0);
+    CHECK(bytes_of(path, A, 100) <= budget / 2);
+    nanosleep(&scan, NULL);
+    for (uint32_t n = 50; n < 50 + EACH; n++) {
+        CHECK_OK(put_for(tier, A, n, NULL));
+        CHECK(bytes_of(path, A, 100) <= budget / 2);
+    }
+    CHECK(bytes_of(path, A, 100) > budget / 3);
+    disk_close_tier(tier);
+}
+
 int main(void)
 {
     test_account();
+    test_two_tenants();
+    test_own_limit();
+    test_processes();
     int folder = open(pc_test_folder(), O_RDONLY | O_DIRECTORY),
         can = folder >= 0 && pc__file_system(folder) & PC__FS_COUNTS_USERS;
     if (folder >= 0)

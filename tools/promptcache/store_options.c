@@ -170,6 +170,7 @@ int open_store(pc_cache **out, pc_context *context, const command *about, const 
     options.disk_codec = options.remote_codec = (uint32_t)o->codec;
     options.ttl_seconds = o->ttl;
     options.deadline_seconds = o->deadline;
+    options.tenant_share = (uint32_t)o->tenant_share;
     options.on_event = o->on_event;
     options.event_user = o->event_user;
     if (o->always_load)

@@ -7,7 +7,8 @@
 typedef struct store_options {
     const char *disk, *disk_size, *ram_size, *compressed_size, *remote, *remote_file,
         *seal_key_file, *salt, *salt_file;
-    long codec; /* PC_CODEC_… */
+    long codec;        /* PC_CODEC_… */
+    long tenant_share; /* percent; 0: not given */
     double ttl, deadline;
     int always_load, no_map, read_only, own_kernels;
     pc_event_fn on_event;
@@ -40,6 +41,8 @@ typedef struct store_options {
      "processes; the next option, and PC_SALT in the environment, hide it", NULL, 0, 0}, \
     {"salt-file", OPTION_FILE, &(o).salt_file, \
      "the same from a file that only its owner may read, without a final line break", NULL, 0, 0}, \
+    {"tenant-share", OPTION_NUMBER, &(o).tenant_share, \
+     "percent of each tier that one tenant may take; the folder remembers it", NULL, 1, 100}, \
     {"no-map", OPTION_FLAG, &(o).no_map, "reads the files of the folder, never maps them", \
      NULL, 0, 0}, \
     {"own-kernels", OPTION_FLAG, &(o).own_kernels, \

@@ -4,7 +4,7 @@
 #define PC_STORE_COMPRESSED_H
 
 #include "store/record/record.h"
-#include "store/eviction.h"
+#include "store/tenants.h"
 
 typedef struct pc__compressed_piece {
     void *data;
@@ -15,6 +15,7 @@ typedef struct pc__compressed_piece {
 typedef struct pc__compressed_record {
     pc__eviction_item item; /* its bytes: all memory of the record */
     pc__heap_node expiry;
+    pc__id salt; /* of its tenant */
     int in_table;
     uint32_t tokens;
     size_t readers;      /* each holds the item */

@@ -47,6 +47,7 @@ pc_status pc__compressed_record_new(pc__compressed_record **out, const pc_alloca
     r->item.bytes = pc__compressed_record_own_bytes(image->block_count);
     r->item.content = image->content;
     r->item.has_content = image->has_content;
+    r->salt = image->salt;
     r->tokens = image->tokens > UINT32_MAX ? UINT32_MAX : (uint32_t)image->tokens;
     r->ttl = image->ttl;
     r->expires = isinf(left) ? 0 : pc__now() + left;

@@ -20,6 +20,7 @@ typedef struct compressed_tier {
     uint64_t budget;
     pthread_mutex_t lock;
     pc__eviction eviction;
+    pc__tenants tenants;
     pc__heap expiries;
     uint64_t writing;        /* bytes of records that are being written */
     uint64_t removed;        /* bytes of removed records that are still being read */
@@ -70,6 +71,11 @@ static void unlock_tier(compressed_tier *t, pc__compressed_record *gone)
 
 /* ---------------------------------------------------------------- coming, going */
 
+static void drop_tenant(compressed_tier *t, const pc__id *salt)
+{
+    pc__tenants_drop_if_unused(&t->tenants, &t->mem, pc__tenants_find(&t->tenants, salt));
+}
+
 /* Removes the record from the tables, into *gone unless it is being read; then its last reader
  * frees it. */
 static void detach_record(compressed_tier *t, pc__compressed_record *r, uint32_t how,
@@ -83,6 +89,7 @@ static void detach_record(compressed_tier *t, pc__compressed_record *r, uint32_t
         pc__eviction_evict(&t->eviction, &r->item);
     else
         pc__eviction_remove(&t->eviction, &r->item);
+    drop_tenant(t, &r->salt);
     if (r->readers) {
         t->removed += r->item.bytes;
         return;
@@ -113,29 +120,38 @@ static pc__compressed_record *find_record(compressed_tier *t, const pc__id *key,
     return record_of(pc__eviction_find(&t->eviction, key));
 }
 
-/* Evicts until `need` more bytes are within the budget: all that must go, or nothing. `parent`
- * stays. */
-static int evict_for(compressed_tier *t, uint64_t need, int32_t priority, const pc__id *parent,
-                     pc__compressed_record **gone)
+static void evict_picked(compressed_tier *t, pc__eviction_item *picked,
+                         pc__compressed_record **gone)
 {
-    pc__eviction *ev = &t->eviction;
-    pc__eviction_item *parent_item = parent ? pc__eviction_find(ev, parent) : NULL, *picked = NULL;
-    uint64_t have = used_bytes(t);
-    int ok;
-    if (need > t->budget)
-        return 0;
-    if (have <= t->budget - need)
-        return 1;
-    pc__eviction_hold(ev, parent_item);
-    ok = pc__eviction_pick_until(ev, NULL, priority, have + need - t->budget, &picked);
-    pc__eviction_unhold(ev, parent_item);
-    if (!ok)
-        pc__eviction_put_back(ev, &picked);
     for (; picked; picked = picked->next_picked) {
         t->counts.evicted++;
         detach_record(t, record_of(picked), PC_EVENT_EVICT, PC_REASON_NONE, gone);
     }
-    return ok;
+}
+
+/* Evicts until a record that is being written has room for `need` more bytes: all that must go, or
+ * nothing. Its parent stays. `charged`: bytes that it has already. PC_MISS: *reason. */
+static pc_status evict_for(compressed_tier *t, const pc__compressed_record *r, uint64_t charged,
+                           uint64_t need, pc__compressed_record **gone, uint32_t *reason)
+{
+    pc__eviction *ev = &t->eviction;
+    const pc__eviction_item *item = &r->item;
+    pc__eviction_item *parent = item->has_parent ? pc__eviction_find(ev, &item->parent) : NULL,
+                      *picked;
+    pc__room room = {.tenant = pc__tenants_find_or_add(&t->tenants, &t->mem, &r->salt),
+                     .need = need,
+                     .used = used_bytes(t),
+                     .budget = t->budget,
+                     .writing = charged,
+                     .priority = item->priority};
+    if (!room.tenant)
+        return PC_ERR_NOMEM;
+    pc__eviction_hold(ev, parent);
+    *reason = pc__tenants_make_room(&t->tenants, ev, &room, &picked);
+    pc__eviction_unhold(ev, parent);
+    evict_picked(t, picked, gone);
+    drop_tenant(t, &r->salt);
+    return *reason ? PC_MISS : PC_OK;
 }
 
 /* ---------------------------------------------------------------------- reading */
@@ -260,36 +276,49 @@ typedef struct record_sink {
     compressed_tier *tier;
     pc__compressed_record *record;
     uint64_t charged; /* bytes, counted in tier->writing */
-    int has_no_room;
+    uint32_t no_room; /* PC_REASON_… of a charge that was refused */
 } record_sink;
 
-static int charge_bytes(record_sink *s, uint64_t bytes)
+static pc_status charge_bytes(record_sink *s, uint64_t bytes)
 {
     compressed_tier *t = s->tier;
-    const pc__eviction_item *item = &s->record->item;
     pc__compressed_record *gone = NULL;
-    int ok;
+    pc_status status;
     pthread_mutex_lock(&t->lock);
-    ok = evict_for(t, bytes, item->priority, item->has_parent ? &item->parent : NULL, &gone);
-    if (ok) {
+    status = evict_for(t, s->record, s->charged, bytes, &gone, &s->no_room);
+    if (status == PC_OK) {
         t->writing += bytes;
         s->charged += bytes;
     }
-    s->has_no_room |= !ok;
     unlock_tier(t, gone);
-    return ok;
+    return status;
 }
 
 static pc_status write_piece(pc__sink *sink, size_t piece, uint64_t offset, const void *data,
                              size_t size)
 {
     record_sink *s = (record_sink *)sink;
-    if (!charge_bytes(s, pc__compressed_piece_bytes(size)))
+    pc_status status = charge_bytes(s, pc__compressed_piece_bytes(size));
+    if (status == PC_MISS)
         return pc__fail(PC_ERR_LIMIT, "COMPRESSED: no room for %zu bytes", size);
+    if (status < 0)
+        return status;
     return pc__compressed_record_set(s->record, &s->tier->mem, piece, offset, data, size);
 }
 
-/* Adds the record to the tables. PC_MISS: another thread was faster. */
+/* Adds the record to the tables and to its tenant's entries. */
+static pc_status add_record(compressed_tier *t, pc__compressed_record *r)
+{
+    pc__tenant *tenant = pc__tenants_find_or_add(&t->tenants, &t->mem, &r->salt);
+    r->item.group = tenant ? &tenant->group : NULL;
+    if (tenant && pc__heap_reserve(&t->expiries, &t->mem, t->eviction.items.count + 1) >= 0
+        && pc__eviction_add(&t->eviction, &r->item) >= 0)
+        return PC_OK;
+    drop_tenant(t, &r->salt);
+    return PC_ERR_NOMEM;
+}
+
+/* PC_MISS: another thread was faster. */
 static pc_status publish_record(record_sink *s, double seconds)
 {
     compressed_tier *t = s->tier;
@@ -300,9 +329,8 @@ static pc_status publish_record(record_sink *s, double seconds)
     s->charged = 0;
     if (find_record(t, &r->item.key, &gone))
         status = PC_MISS;
-    else if (pc__heap_reserve(&t->expiries, &t->mem, t->eviction.items.count + 1) < 0
-             || pc__eviction_add(&t->eviction, &r->item) < 0)
-        status = PC_ERR_NOMEM;
+    else
+        status = add_record(t, r);
     if (status == PC_OK) {
         r->in_table = 1;
         if (r->expires > 0)
@@ -333,16 +361,17 @@ static pc_status write_record(compressed_tier *t, const pc__image *image, uint32
         > t->budget)
         return PC_MISS;
     PC__TRY(pc__compressed_record_new(&s.record, &t->mem, image), done);
-    if (!charge_bytes(&s, s.record->item.bytes + scratch)) {
-        status = PC_MISS;
+    status = charge_bytes(&s, s.record->item.bytes + scratch);
+    if (status != PC_OK)
         goto done;
-    }
     PC__TRY(pc__record_write(&t->mem, image, &t->record, &s.sink, NULL), done);
     *bytes = s.record->item.bytes;
     status = publish_record(&s, pc__now() - begin);
     *reason = PC_REASON_NONE;
 done:
-    if (status < 0 && s.has_no_room)
+    if (s.no_room)
+        *reason = s.no_room;
+    if (status < 0 && s.no_room)
         status = PC_MISS;
     else if (status < 0)
         *reason = status == PC_ERR_NOMEM ? PC_REASON_NO_ROOM : PC_REASON_IO;
@@ -413,6 +442,23 @@ static void clear(pc__tier *tier)
     unlock_tier(t, gone);
 }
 
+static pc_status set_quota(pc__tier *tier, const pc__id *salt, uint64_t bytes)
+{
+    compressed_tier *t = self_of(tier);
+    pc__eviction_item *picked = NULL;
+    pc__compressed_record *gone = NULL;
+    pc__tenant *tenant;
+    pc_status status;
+    pthread_mutex_lock(&t->lock);
+    status = pc__tenants_set_limit(&t->tenants, &t->mem, salt, bytes);
+    tenant = pc__tenants_find(&t->tenants, salt);
+    if (tenant)
+        pc__tenants_shrink(&t->tenants, &t->eviction, tenant, &picked);
+    evict_picked(t, picked, &gone);
+    unlock_tier(t, gone);
+    return status;
+}
+
 static int sweep(pc__tier *tier)
 {
     compressed_tier *t = self_of(tier);
@@ -442,6 +488,7 @@ static void free_tier(pc__tier *tier)
     pc_allocator mem = t->mem;
     t->callbacks = (pc__tier_callbacks){0};
     clear(tier);
+    pc__tenants_free(&t->tenants, &mem);
     pc__eviction_free(&t->eviction);
     pc__heap_free(&t->expiries, &mem);
     pthread_mutex_destroy(&t->lock);
@@ -451,8 +498,9 @@ static void free_tier(pc__tier *tier)
 pc_status pc__tier_compressed_new(pc__tier **out, const pc__tier_common *common)
 {
     static const pc__tier_ops ops = {
-        PC_TIER_COMPRESSED, may_have, open_record, read_done, put,       has_content,
-        remove_record,      clear,    sweep,       stats,     free_tier, NULL};
+        PC_TIER_COMPRESSED, may_have,      open_record, read_done, put,
+        has_content,        remove_record, clear,       sweep,     stats,
+        free_tier,          NULL,          set_quota};
     compressed_tier *t = pc__calloc(common->mem, 1, sizeof *t);
     *out = NULL;
     if (!t)
@@ -463,6 +511,7 @@ pc_status pc__tier_compressed_new(pc__tier **out, const pc__tier_common *common)
     t->callbacks = common->callbacks;
     t->counts = (pc_tier_stats)PC_TIER_STATS_INIT;
     t->budget = t->eviction.budget = common->budget;
+    t->tenants.share = pc__tenants_share(common->budget, common->tenant_share);
     pthread_mutex_init(&t->lock, NULL);
     *out = &t->tier;
     return PC_OK;

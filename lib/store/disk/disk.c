@@ -31,11 +31,35 @@ static pc_status lock_work(pc__disk *disk, double deadline)
     return PC_OK;
 }
 
+/* What the lock file says of tenants. If that was lost, our own number holds. */
+static void read_share(pc__disk *disk)
+{
+    if (!disk->lock.share)
+        disk->lock.share = disk->share;
+    pthread_mutex_lock(&disk->guard);
+    disk->table.tenants.share = pc__tenants_share(disk->budget, disk->lock.share);
+    pthread_mutex_unlock(&disk->guard);
+}
+
+/* Our number holds for all processes from now on. */
+static pc_status write_share(pc__disk *disk)
+{
+    if (!disk->share || disk->lock.share == disk->share)
+        return PC_OK;
+    disk->lock.share = disk->share;
+    read_share(disk);
+    return pc__disk_lock_mark(&disk->lock, &disk->root);
+}
+
 static pc_status lock_folder(pc__disk *disk, double deadline)
 {
     pc_status status = lock_work(disk, deadline);
-    if (status == PC_OK
-        && (status = pc__disk_lock_take(&disk->lock, &disk->root, deadline)) != PC_OK)
+    if (status != PC_OK)
+        return status;
+    status = pc__disk_lock_take(&disk->lock, &disk->root, deadline);
+    if (status == PC_OK)
+        read_share(disk);
+    else
         pthread_mutex_unlock(&disk->work);
     return status;
 }
@@ -200,7 +224,9 @@ static pc_status learn_records(pc__disk *disk)
     status = lock_folder(disk, pc__now() + OPEN_SECONDS);
     if (status != PC_OK)
         return status < 0 ? status : PC_ERR_STATE;
-    status = pc__disk_scan(disk, disk->lock.is_unknown);
+    status = write_share(disk);
+    if (status >= 0)
+        status = pc__disk_scan(disk, disk->lock.is_unknown);
     pc__disk_leave(disk);
     return status;
 }
@@ -223,6 +249,7 @@ pc_status pc__disk_open(pc__disk *disk, const pc__tier_common *common, const cha
     disk->record = common->record;
     disk->budget = disk->table.eviction.budget = common->budget;
     disk->read_only = common->read_only != 0;
+    disk->share = common->tenant_share;
     pc__disk_lock_init(&disk->lock);
     PC__TRY_RETURN(pc__disk_root_open(&disk->root, &disk->mem, path, make && !disk->read_only));
     pthread_mutex_init(&disk->work, NULL);
@@ -242,12 +269,11 @@ pc_status pc__disk_open(pc__disk *disk, const pc__tier_common *common, const cha
     return PC_OK;
 }
 
-/* Removes a part of what was over the budget when the folder was opened. */
+/* Removes a part of what is over the limits, most of it since the folder was opened. */
 static void shrink_a_while(pc__disk *disk)
 {
     double until = pc__now() + CLOSE_SECONDS;
-    while (pc__disk_bytes_over_budget(disk) && pc__now() < until
-           && pc__disk_shrink(disk, until) == PC_AGAIN)
+    while (pc__disk_is_over(disk) && pc__now() < until && pc__disk_shrink(disk, until) == PC_AGAIN)
         ;
 }
 

@@ -24,7 +24,8 @@ typedef struct pc__disk {
     pc__tier_callbacks callbacks;
     uint64_t budget;
     int read_only;
-    int can_reuse; /* files of evicted records (store/disk/disk_room.h) */
+    uint32_t share; /* that we want (pc__disk_lock); 0: whatever the folder says */
+    int can_reuse;  /* files of evicted records (store/disk/disk_room.h) */
     pthread_mutex_t work, guard;
 
     /* under `work` */

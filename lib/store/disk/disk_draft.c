@@ -84,10 +84,10 @@ static pc_status make_file(pc__disk *disk, uint64_t bytes, draft *out)
     return status;
 }
 
-/* Makes room for `bytes` and creates the file, or takes that of an evicted record. PC_MISS: the
- * budget has no such room. PC_AGAIN: another process held the folder beyond the deadline. */
+/* Makes room for `bytes` and creates the file, or takes that of an evicted record. PC_MISS: there
+ * is no such room, *reason. PC_AGAIN: another process held the folder beyond the deadline. */
 static pc_status begin_draft(pc__disk *disk, const pc__image *image, uint64_t bytes,
-                             double deadline, draft *out)
+                             double deadline, draft *out, uint32_t *reason)
 {
     pc_status status = pc__disk_enter(disk, deadline);
     pc__disk_spare spare = {.fd = -1};
@@ -98,10 +98,8 @@ static pc_status begin_draft(pc__disk *disk, const pc__image *image, uint64_t by
                    .deadline = deadline};
     if (status != PC_OK)
         return status;
-    status = bytes > INT64_MAX
-                 ? PC_MISS
-                 : pc__disk_make_room(disk, bytes, image->priority,
-                                      image->has_parent ? &image->parent : NULL, &spare);
+    *reason = PC_REASON_NO_ROOM;
+    status = bytes > INT64_MAX ? PC_MISS : pc__disk_make_room(disk, bytes, image, &spare, reason);
     if (status == PC_OK)
         status = pc__disk_lock_mark(&disk->lock, &disk->root);
     if (status == PC_OK && !pc__disk_spare_use(disk, &spare, bytes, &out->fd, out->name))
@@ -284,9 +282,7 @@ static pc_status write_draft(pc__disk *disk, const pc__image *image, uint64_t bo
     draft d;
     uint64_t bytes = 0;
     double begin = pc__now();
-    pc_status status = begin_draft(disk, image, bound, deadline, &d);
-    if (status == PC_MISS)
-        *reason = PC_REASON_NO_ROOM;
+    pc_status status = begin_draft(disk, image, bound, deadline, &d, reason);
     if (status == PC_OK) {
         status = pc__record_write(&disk->mem, image, &disk->record, &d.sink, &bytes);
         if (d.timed_out)

@@ -18,18 +18,19 @@ enum {
     AT_DATES = 32,
     HEADER = AT_DATES + 8 * PC__DISK_SUBS,
     SUM = 8,
-    VERSION = 2
+    VERSION = 3
 };
 enum {
     ROW_FLAGS = 96,    /* 1: content, 2: parent, state * 4 */
-    ROW_VARIANT = 168, /* padded with NULs */
+    ROW_VARIANT = 200, /* padded with NULs */
     ROW = ROW_VARIANT + PC__VARIANT
 };
 #define FACT(at, member) PC__FIELD(pc__disk_facts, at, member)
 static const pc__field row_fields[] = {
     FACT(0, record_name.key), FACT(32, content), FACT(64, parent), FACT(100, tokens),
     FACT(104, priority),      FACT(112, bytes),  FACT(120, cost),  FACT(128, ttl),
-    FACT(136, expires),       FACT(144, last),   FACT(152, uses),  FACT(160, log_uses)};
+    FACT(136, expires),       FACT(144, last),   FACT(152, uses),  FACT(160, log_uses),
+    FACT(168, salt)};
 static const pc__field clock_field[] = {{AT_CLOCK, 0, sizeof(double)}};
 static const char magic[9] = "PCINDEX1";
 #define MOST_BYTES (UINT64_C(1) << 40) /* a file of this size is no index */

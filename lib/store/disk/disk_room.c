@@ -284,88 +284,187 @@ static int fits(const pc__disk *disk, uint64_t need, uint64_t limit)
     return need <= limit && disk->lock.bytes <= limit - need;
 }
 
-/* Evicts one record. PC_MISS: none may be evicted. */
-static pc_status evict_lowest(pc__disk *disk, int32_t priority, const pc__id *parent,
-                              pc__disk_spare *spare)
+/* Room in the folder, and whose. */
+typedef struct wanted_room {
+    uint64_t need, limit;  /* bytes; most bytes of the folder afterwards */
+    const pc__id *salt;    /* tenant; NULL: nobody's */
+    uint64_t least_limit;  /* of the tenant */
+    const pc__id *parent;  /* stays; NULL: none */
+    int32_t priority;      /* nothing of a higher one goes */
+    pc__disk_spare *spare; /* NULL: not wanted */
+    int scanned;
+    uint32_t reason; /* why there is no room */
+} wanted_room;
+
+static pc__eviction_item *hold_parent(pc__disk *disk, const wanted_room *want, int hold)
 {
-    pc__eviction *ev = &disk->table.eviction;
-    pc__eviction_item *parent_item = NULL, *lowest;
-    pc__record_name record_name;
-    pthread_mutex_lock(&disk->guard);
-    if (parent) {
-        pc__disk_entry *e;
-        record_name = pc__disk_record_name(disk, parent);
+    pc__disk_entry *e = NULL;
+    if (want->parent) {
+        pc__record_name record_name = pc__disk_record_name(disk, want->parent);
         e = pc__disk_table_find(&disk->table, &record_name);
-        parent_item = e ? &e->item : NULL;
     }
-    pc__eviction_hold(ev, parent_item);
-    lowest = pc__eviction_candidate(ev, NULL);
-    if (lowest && lowest->priority > priority)
-        lowest = NULL;
-    if (lowest)
-        record_name = PC__AROUND(lowest, pc__disk_entry, item)->facts.record_name;
-    pc__eviction_unhold(ev, parent_item);
-    pthread_mutex_unlock(&disk->guard);
-    if (!lowest)
-        return PC_MISS;
-    pc_status status = erase_record(disk, &record_name, PC_EVENT_EVICT, PC_REASON_NO_ROOM, 0,
-                                    spare);
-    return status < 0 ? status : PC_OK;
+    if (e && hold)
+        pc__eviction_hold(&disk->table.eviction, &e->item);
+    else if (e)
+        pc__eviction_unhold(&disk->table.eviction, &e->item);
+    return e ? &e->item : NULL;
 }
 
-/* Removes abandoned drafts and expired records until `need` bytes fit into `limit`; then learns
- * what other processes have done. */
-static pc_status free_useless(pc__disk *disk, uint64_t need, uint64_t limit, int *scanned)
+/* The record that goes next. 0: none; want->reason is PC_REASON_NONE if there is room. */
+static int choose_record(pc__disk *disk, wanted_room *want, pc__record_name *record_name)
+{
+    pc__disk_table *table = &disk->table;
+    pc__eviction_item *item = NULL;
+    pc__room room = {.need = want->need,
+                     .used = disk->lock.bytes,
+                     .budget = want->limit,
+                     .least_limit = want->least_limit,
+                     .priority = want->priority};
+    want->reason = PC_REASON_NO_ROOM;
+    pthread_mutex_lock(&disk->guard);
+    if (want->salt)
+        room.tenant = pc__tenants_find_or_add(&table->tenants, &disk->mem, want->salt);
+    if (room.tenant || !want->salt) {
+        hold_parent(disk, want, 1);
+        item = pc__tenants_next(&table->tenants, &table->eviction, &room, &want->reason);
+        hold_parent(disk, want, 0);
+    }
+    if (item)
+        *record_name = PC__AROUND(item, pc__disk_entry, item)->facts.record_name;
+    if (want->salt)
+        pc__disk_table_drop_tenant(table, want->salt);
+    pthread_mutex_unlock(&disk->guard);
+    return item != NULL;
+}
+
+/* A tenant that is over its limit when its writer comes only stops growing, as the folder does. */
+static void measure_tenant(pc__disk *disk, wanted_room *want)
+{
+    const pc__tenant *tenant;
+    if (!want->salt)
+        return;
+    pthread_mutex_lock(&disk->guard);
+    tenant = pc__tenants_find(&disk->table.tenants, want->salt);
+    want->least_limit = tenant ? tenant->group.bytes : 0;
+    pthread_mutex_unlock(&disk->guard);
+}
+
+static int is_limited(pc__disk *disk, const wanted_room *want)
+{
+    const pc__tenant *tenant;
+    int limited;
+    if (!want->salt)
+        return 0;
+    pthread_mutex_lock(&disk->guard);
+    tenant = pc__tenants_find(&disk->table.tenants, want->salt);
+    limited = disk->table.tenants.share || (tenant && tenant->limit);
+    pthread_mutex_unlock(&disk->guard);
+    return limited;
+}
+
+static pc_status rescan_for_room(pc__disk *disk, wanted_room *want)
+{
+    pc_status status = pc__disk_rescan(disk);
+    want->scanned = 1;
+    measure_tenant(disk, want);
+    return status;
+}
+
+/* Removes abandoned drafts and expired records until there is room; then learns what other
+ * processes have done. They may have written for the same tenant, too. */
+static pc_status free_useless(pc__disk *disk, wanted_room *want)
 {
     uint64_t live;
     pc_status status = PC_OK;
-    if (!fits(disk, need, limit))
+    if (!fits(disk, want->need, want->limit))
         status = pc__disk_remove_abandoned(disk, &live);
-    if (status >= 0 && !fits(disk, need, limit))
+    if (status >= 0 && !fits(disk, want->need, want->limit))
         status = pc__disk_drop_expired(disk);
-    if (status >= 0 && !fits(disk, need, limit) && disk->generation != disk->lock.generation
-        && pc__now() - disk->scanned > SCAN_SECONDS) {
-        status = pc__disk_rescan(disk);
-        *scanned = 1;
+    if (status >= 0 && disk->generation != disk->lock.generation
+        && pc__now() - disk->scanned > SCAN_SECONDS
+        && (!fits(disk, want->need, want->limit) || is_limited(disk, want)))
+        status = rescan_for_room(disk, want);
+    return status;
+}
+
+/* Evicts one record; if there is none to evict, scans once. PC_END: there is room. PC_MISS: there
+ * cannot be. */
+static pc_status evict_or_rescan(pc__disk *disk, wanted_room *want)
+{
+    pc__record_name record_name;
+    pc_status status;
+    if (choose_record(disk, want, &record_name)) {
+        status = erase_record(disk, &record_name, PC_EVENT_EVICT, PC_REASON_NO_ROOM, 0,
+                              want->spare);
+        return status < 0 ? status : PC_OK;
+    }
+    if (!want->reason)
+        return PC_END;
+    return want->scanned ? PC_MISS : rescan_for_room(disk, want);
+}
+
+pc_status pc__disk_make_room(pc__disk *disk, uint64_t need, const pc__image *image,
+                             pc__disk_spare *spare, uint32_t *reason)
+{
+    uint64_t found = disk->lock.bytes;
+    pc__id salt = pc__shown_salt(&image->salt, &disk->record);
+    wanted_room want = {.need = need,
+                        .limit = found > disk->budget ? found : disk->budget,
+                        .salt = &salt,
+                        .parent = image->has_parent ? &image->parent : NULL,
+                        .priority = image->priority,
+                        .spare = spare,
+                        .reason = PC_REASON_NO_ROOM};
+    pc_status status = PC_MISS;
+    measure_tenant(disk, &want);
+    if (need <= disk->budget)
+        status = free_useless(disk, &want);
+    if (want.scanned && disk->lock.bytes < found) /* the folder was smaller than we thought */
+        want.limit = disk->lock.bytes > disk->budget ? disk->lock.bytes : disk->budget;
+    while (status == PC_OK)
+        status = evict_or_rescan(disk, &want);
+    *reason = status == PC_MISS ? want.reason : PC_REASON_NONE;
+    return status == PC_END ? PC_OK : status;
+}
+
+/* A tenant that is over its limit; 0: none is. */
+static int find_over_limit(pc__disk *disk, pc__id *salt)
+{
+    const pc__tenant *tenant;
+    pthread_mutex_lock(&disk->guard);
+    tenant = pc__tenants_over(&disk->table.tenants);
+    if (tenant)
+        *salt = tenant->salt;
+    pthread_mutex_unlock(&disk->guard);
+    return tenant != NULL;
+}
+
+/* Evicts until there is the room. until 0: no time limit. PC_END: there is room. */
+static pc_status shrink_for(pc__disk *disk, wanted_room *want, double until)
+{
+    pc_status status = PC_OK;
+    while (status == PC_OK) {
+        status = evict_or_rescan(disk, want);
+        if (status == PC_OK && until > 0 && pc__now() >= until)
+            return PC_AGAIN;
     }
     return status;
 }
 
-/* Evicts one record; if there is none, scans once. */
-static pc_status evict_or_rescan(pc__disk *disk, int32_t priority, const pc__id *parent,
-                                 pc__disk_spare *spare, int *scanned)
-{
-    pc_status status = evict_lowest(disk, priority, parent, spare);
-    if (status != PC_MISS || *scanned)
-        return status;
-    *scanned = 1;
-    return pc__disk_rescan(disk);
-}
-
-pc_status pc__disk_make_room(pc__disk *disk, uint64_t need, int32_t priority, const pc__id *parent,
-                             pc__disk_spare *spare)
-{
-    int scanned = 0;
-    uint64_t found = disk->lock.bytes, limit = found > disk->budget ? found : disk->budget;
-    pc_status status = need > disk->budget ? PC_MISS : free_useless(disk, need, limit, &scanned);
-    if (scanned && disk->lock.bytes < found) /* the folder was smaller than we thought */
-        limit = disk->lock.bytes > disk->budget ? disk->lock.bytes : disk->budget;
-    while (status == PC_OK && !fits(disk, need, limit))
-        status = evict_or_rescan(disk, priority, parent, spare, &scanned);
-    return status;
-}
-
-/* until 0: no time limit. */
+/* First the folder, then the tenants. */
 static pc_status shrink_folder(pc__disk *disk, double until)
 {
-    int scanned = 0;
-    pc_status status = free_useless(disk, 0, disk->budget, &scanned);
-    while (status == PC_OK && !fits(disk, 0, disk->budget)) {
-        if (until > 0 && pc__now() >= until)
-            return PC_AGAIN;
-        status = evict_or_rescan(disk, INT32_MAX, NULL, NULL, &scanned);
+    wanted_room want = {.limit = disk->budget, .priority = INT32_MAX};
+    pc__id salt;
+    pc_status status = free_useless(disk, &want);
+    if (status >= 0)
+        status = shrink_for(disk, &want, until);
+    while (status == PC_END && find_over_limit(disk, &salt)) {
+        want = (wanted_room){
+            .limit = UINT64_MAX, .salt = &salt, .priority = INT32_MAX, .scanned = 1};
+        status = shrink_for(disk, &want, until);
     }
-    return status;
+    return status == PC_END ? PC_OK : status;
 }
 
 pc_status pc__disk_shrink_until(pc__disk *disk, double until)
@@ -376,10 +475,11 @@ pc_status pc__disk_shrink_until(pc__disk *disk, double until)
     return status;
 }
 
-uint64_t pc__disk_bytes_over_budget(pc__disk *disk)
+int pc__disk_is_over(pc__disk *disk)
 {
-    uint64_t bytes = pc__disk_bytes(disk);
-    return disk->read_only || bytes <= disk->budget ? 0 : bytes - disk->budget;
+    pc__id salt;
+    return !disk->read_only
+           && (pc__disk_bytes(disk) > disk->budget || find_over_limit(disk, &salt));
 }
 
 pc_status pc__disk_shrink(pc__disk *disk, double until)

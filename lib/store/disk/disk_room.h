@@ -24,18 +24,20 @@ typedef struct pc__disk_spare {
     char name[32];
 } pc__disk_spare;
 
-/* Makes room for `need` bytes within the budget. Removes first what killed writers left, then
- * expired records, then those with the lowest eviction scores of the same or a lower priority.
- * `parent` (may be NULL) stays. `spare` gets the first file that can be reused.
- * PC_MISS: not enough can be removed (there may be a spare).
- * A folder that is already over its budget only stops growing: pc__disk_shrink removes the excess,
- * so that no writer waits for it. */
-pc_status pc__disk_make_room(pc__disk *disk, uint64_t need, int32_t priority, const pc__id *parent,
-                             pc__disk_spare *spare);
-/* As far as this process knows; needs no lock. */
-uint64_t pc__disk_bytes_over_budget(pc__disk *disk);
-/* Evicts until the folder is within its budget, at any priority. PC_AGAIN: `until` came first
- * (pc__now clock; 0: no limit). PC_MISS: the rest is being written. */
+/* Makes room for `need` bytes of an image's record, within the budget and the limit of its tenant.
+ * Removes first what killed writers left, then expired records, then those with the lowest eviction
+ * scores of the same or a lower priority, but not the parent; store/tenants.h decides whose.
+ * `spare` gets the first file that can be reused. PC_MISS: not enough can be removed (there may be
+ * a spare), *reason (else NONE) says why. A folder or a tenant that is already over its limit only
+ * stops growing: pc__disk_shrink removes the excess, so that no writer waits for it. What other
+ * processes have written for a tenant counts a second later at the latest. */
+pc_status pc__disk_make_room(pc__disk *disk, uint64_t need, const pc__image *image,
+                             pc__disk_spare *spare, uint32_t *reason);
+/* 1: the folder or a tenant is over its limit, as far as this process knows. Needs no lock. */
+int pc__disk_is_over(pc__disk *disk);
+/* Evicts until the folder and all tenants are within their limits, at any priority. PC_AGAIN:
+ * `until` came first (pc__now clock; 0: no limit). PC_MISS: the rest is being written, or is needed
+ * by records of others. */
 pc_status pc__disk_shrink_until(pc__disk *disk, double until);
 /* One short batch of the same, which enters and leaves by itself. PC_AGAIN also if another process
  * holds the lock. */

@@ -249,6 +249,7 @@ enum {
     AT_BYTES = 16,
     AT_GENERATION = 24,
     AT_BOOT = 32,
+    AT_SHARE = 48,
     AT_CHECK = 56,
     LOCK_VERSION = 1
 };
@@ -293,6 +294,7 @@ static void read_lock_record(pc__disk_lock *lock)
     lock->is_trusted = !lock->is_unknown && !pc__get_u32(raw + AT_DIRTY);
     lock->bytes = whole ? pc__get_u64(raw + AT_BYTES) : 0;
     lock->generation = whole ? pc__get_u64(raw + AT_GENERATION) : 0;
+    lock->share = whole ? pc__get_u32(raw + AT_SHARE) : 0;
 }
 
 static int write_lock_record(const pc__disk_lock *lock, uint32_t dirty)
@@ -303,6 +305,7 @@ static int write_lock_record(const pc__disk_lock *lock, uint32_t dirty)
     pc__put_u32(raw + AT_DIRTY, dirty);
     pc__put_u64(raw + AT_BYTES, lock->bytes);
     pc__put_u64(raw + AT_GENERATION, lock->generation);
+    pc__put_u32(raw + AT_SHARE, lock->share);
     memcpy(raw + AT_BOOT, lock->boot, sizeof lock->boot);
     pc__put_u64(raw + AT_CHECK, pc__checksum64(raw, AT_CHECK));
     return pc__write_at(lock->fd, raw, sizeof raw, 0);

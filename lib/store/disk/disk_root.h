@@ -10,12 +10,13 @@
  * The lock file holds one record of 64 bytes:
  *
  *   0 magic "PCFOLDER" · 8 u32 version 1 · 12 u32 1: dirty · 16 u64 bytes · 24 u64 generation
- *   32 boot id (16 bytes) · 48 zeros · 56 XXH3-64 of bytes 0 … 55
+ *   32 boot id (16 bytes) · 48 u32 share · 52 zeros · 56 XXH3-64 of bytes 0 … 55
  *
  * `bytes` is the size of all records and of all files in new/ whose writers live. A writer marks
  * the record dirty before its first change and writes the new sum after its last. If the record is
  * dirty, damaged or from before the last boot, the next writer scans the folder
- * (store/disk/disk_scan.h). */
+ * (store/disk/disk_scan.h). `share` is the percentage
+ * of a process's budget that one tenant's records may take; 0: nobody has said. */
 #ifndef PC_STORE_DISK_ROOT_H
 #define PC_STORE_DISK_ROOT_H
 
@@ -58,6 +59,7 @@ typedef struct pc__disk_lock {
     int fd;              /* -1: not open */
     uint64_t bytes;      /* valid while the lock is held */
     uint64_t generation; /* grows with every change by any process */
+    uint32_t share;      /* percent; 0: nobody has said */
     int is_trusted;      /* `bytes` is right */
     int is_unknown;      /* not trusted, and after a crash of the machine: sizes may be wrong too */
     int is_dirty;        /* we have marked it */

@@ -19,6 +19,35 @@ pc__disk_entry *pc__disk_table_next(const pc__disk_table *table, const pc__disk_
     return disk_entry_of(pc__eviction_next(&table->eviction, entry ? &entry->item : NULL));
 }
 
+void pc__disk_table_drop_tenant(pc__disk_table *table, const pc__id *salt)
+{
+    pc__tenants_drop_if_unused(&table->tenants, &table->eviction.mem,
+                               pc__tenants_find(&table->tenants, salt));
+}
+
+/* Joins the entries of its tenant. */
+static pc_status add_to_tenant(pc__disk_table *table, pc__disk_entry *e)
+{
+    pc__tenant *tenant = NULL;
+    if (e->facts.state == PC__DISK_READ) {
+        tenant = pc__tenants_find_or_add(&table->tenants, &table->eviction.mem, &e->facts.salt);
+        if (!tenant)
+            return PC_ERR_NOMEM;
+        e->item.group = &tenant->group;
+    }
+    if (pc__eviction_add(&table->eviction, &e->item) >= 0)
+        return PC_OK;
+    pc__tenants_drop_if_unused(&table->tenants, &table->eviction.mem, tenant);
+    return PC_ERR_NOMEM;
+}
+
+/* The item has left the order. */
+static void free_entry(pc__disk_table *table, pc__disk_entry *entry)
+{
+    pc__disk_table_drop_tenant(table, &entry->facts.salt);
+    pc__free(&table->eviction.mem, entry);
+}
+
 pc_status pc__disk_table_add(pc__disk_table *table, const pc__disk_facts *facts,
                              pc__disk_entry **out)
 {
@@ -40,7 +69,7 @@ pc_status pc__disk_table_add(pc__disk_table *table, const pc__disk_facts *facts,
                                   .cost = facts->cost,
                                   .has_content = facts->has_content,
                                   .content = facts->content};
-    if (pc__eviction_add(&table->eviction, &e->item) < 0) {
+    if (add_to_tenant(table, e) < 0) {
         pc__free(mem, e);
         return PC_ERR_NOMEM;
     }
@@ -66,14 +95,14 @@ void pc__disk_table_know(pc__disk_entry *entry, const pc__id *key)
 void pc__disk_table_drop(pc__disk_table *table, pc__disk_entry *entry)
 {
     pc__eviction_remove(&table->eviction, &entry->item);
-    pc__free(&table->eviction.mem, entry);
+    free_entry(table, entry);
 }
 
 void pc__disk_table_evict(pc__disk_table *table, pc__disk_entry *entry)
 {
     pc__eviction_pick(&table->eviction, &entry->item);
     pc__eviction_evict(&table->eviction, &entry->item);
-    pc__free(&table->eviction.mem, entry);
+    free_entry(table, entry);
 }
 
 void pc__disk_table_use(pc__disk_table *table, pc__disk_entry *entry, int64_t now)
@@ -89,8 +118,9 @@ void pc__disk_table_free(pc__disk_table *table)
 {
     for (pc__disk_entry *e = pc__disk_table_next(table, NULL), *next; e; e = next) {
         next = pc__disk_table_next(table, e);
-        pc__free(&table->eviction.mem, e);
+        pc__disk_table_drop(table, e);
     }
+    pc__tenants_free(&table->tenants, &table->eviction.mem);
     pc__eviction_free(&table->eviction);
 }
 
@@ -101,6 +131,7 @@ void pc__disk_facts_of(pc__disk_facts *facts, const pc__record_name *record_name
         .record_name = *record_name,
         .content = shown->content,
         .parent = shown->parent,
+        .salt = shown->salt,
         .has_content = image->has_content != 0,
         .has_parent = image->has_parent != 0,
         .state = PC__DISK_READ,

@@ -3,8 +3,8 @@
 #ifndef PC_STORE_DISK_TABLE_H
 #define PC_STORE_DISK_TABLE_H
 
-#include "store/eviction.h"
 #include "store/record/record_name.h"
+#include "store/tenants.h"
 
 enum {
     PC__DISK_UNREAD = 0, /* only its name and size are known */
@@ -17,6 +17,7 @@ enum {
 typedef struct pc__disk_facts {
     pc__record_name record_name;
     pc__id content, parent; /* as shown */
+    pc__id salt;            /* of its tenant, as shown */
     uint32_t has_content, has_parent;
     uint32_t state; /* PC__DISK_… */
     uint32_t tokens;
@@ -45,6 +46,7 @@ typedef struct pc__disk_entry {
 
 typedef struct pc__disk_table { /* zero-initialised but for eviction.mem: empty */
     pc__eviction eviction;      /* also finds records by content */
+    pc__tenants tenants;        /* of the records whose headers were read */
     int64_t next_expiry;        /* no record expires before; 0: none does */
     uint64_t scans;             /* number of the current or last scan */
 } pc__disk_table;
@@ -57,6 +59,8 @@ pc__disk_entry *pc__disk_table_next(const pc__disk_table *table, const pc__disk_
 /* PC_ERR_NOMEM: nothing has changed. *out may be NULL. The name must not be there yet. */
 pc_status pc__disk_table_add(pc__disk_table *table, const pc__disk_facts *facts,
                              pc__disk_entry **out);
+/* Forgets a tenant without records and limit. */
+void pc__disk_table_drop_tenant(pc__disk_table *table, const pc__id *salt);
 void pc__disk_table_drop(pc__disk_table *table, pc__disk_entry *entry);
 void pc__disk_table_use(pc__disk_table *table, pc__disk_entry *entry, int64_t now);
 /* Drops an entry that was evicted; its uses are remembered. */

@@ -32,7 +32,8 @@ typedef struct disk_tier {
     pc__disk disk;
     pc__mapped_files *mapped; /* NULL: records are read */
     double saved;             /* under work */
-    pthread_mutex_t opening;  /* held while the folder is opened; guards the next two */
+    pthread_mutex_t opening;  /* held while the folder is opened; guards the next three */
+    pc__tenants quotas;       /* for the folder, once it is open */
     double next_try;          /* pc__now clock */
     char why[256];
     pthread_mutex_t counting; /* guards `failed` */
@@ -63,6 +64,7 @@ static pc_status open_folder(disk_tier *t)
         return status;
     }
     t->saved = pc__now();
+    pc__tenants_move_limits(&t->disk.table.tenants, &t->mem, &t->quotas);
     atomic_store(&t->is_open, 1);
     return PC_OK;
 }
@@ -326,7 +328,7 @@ static void clear(pc__tier *tier)
     pc__disk_leave(disk);
 }
 
-/* Removes, a batch at a time, what was over the budget when the folder was opened. */
+/* Removes, a batch at a time, what is over the limits of folder and tenants. */
 static int sweep(pc__tier *tier)
 {
     disk_tier *t = self_of(tier);
@@ -335,8 +337,7 @@ static int sweep(pc__tier *tier)
     pc_status status;
     if (!disk || disk->read_only)
         return 0;
-    if (pc__disk_bytes_over_budget(disk)
-        && pc__disk_shrink(disk, pc__now() + SWEEP_SECONDS) == PC_AGAIN)
+    if (pc__disk_is_over(disk) && pc__disk_shrink(disk, pc__now() + SWEEP_SECONDS) == PC_AGAIN)
         return 1;
     if (pc__disk_enter(disk, pc__now() + SWEEP_SECONDS) != PC_OK)
         return 0;
@@ -354,6 +355,25 @@ static int sweep(pc__tier *tier)
         pc__log(disk->context, PC_LOG_WARN, "sweep: %s", pc_error_text());
     pc__disk_leave(disk);
     return 0;
+}
+
+/* What is over the limit goes in the next sweep, or for later records of the tenant. */
+static pc_status set_quota(pc__tier *tier, const pc__id *salt, uint64_t bytes)
+{
+    disk_tier *t = self_of(tier);
+    pc__id shown = pc__shown_salt(salt, &t->common.record);
+    pc__disk *disk;
+    pc_status status;
+    pthread_mutex_lock(&t->opening);
+    disk = folder_of(tier);
+    if (disk)
+        pthread_mutex_lock(&disk->guard);
+    status = pc__tenants_set_limit(disk ? &disk->table.tenants : &t->quotas, &t->mem, &shown,
+                                   bytes);
+    if (disk)
+        pthread_mutex_unlock(&disk->guard);
+    pthread_mutex_unlock(&t->opening);
+    return status;
 }
 
 static void folder_stats(pc__disk *disk, pc_tier_stats *out)
@@ -396,6 +416,7 @@ static void free_tier(pc__tier *tier)
         pc__mapped_files_unref(t->mapped);
         pc__disk_close(&t->disk);
     }
+    pc__tenants_free(&t->quotas, &mem);
     pthread_mutex_destroy(&t->opening);
     pthread_mutex_destroy(&t->counting);
     pc__free(&mem, t->path);
@@ -404,9 +425,9 @@ static void free_tier(pc__tier *tier)
 
 pc_status pc__tier_disk_new(pc__tier **out, const pc__tier_common *common, const char *path)
 {
-    static const pc__tier_ops ops = {PC_TIER_DISK, may_have,    open_record, read_done,
-                                     put,          has_content, remove_key,  clear,
-                                     sweep,        stats,       free_tier,   absence_reason};
+    static const pc__tier_ops ops = {PC_TIER_DISK, may_have,       open_record, read_done, put,
+                                     has_content,  remove_key,     clear,       sweep,     stats,
+                                     free_tier,    absence_reason, set_quota};
     disk_tier *t = pc__calloc(common->mem, 1, sizeof *t);
     pc_status status;
     *out = NULL;

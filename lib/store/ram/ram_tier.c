@@ -159,31 +159,23 @@ pc_status pc__ram_tier_put(pc__ram_tier *t, const pc__entry_desc *desc, pc_segme
 
 /* ------------------------------------------------------- room without an entry */
 
-static int has_room(const pc__ram_tier *t, uint64_t bytes)
-{
-    uint64_t used = pc__ram_tier_used(t) + pc__ram_tier_overhead(t), budget = t->options.budget;
-    return used <= budget && bytes <= budget - used;
-}
-
 pc_status pc__ram_tier_reserve(pc__ram_tier *t, const pc__entry_desc *desc, uint64_t bytes,
                                int free_only, uint32_t *reason)
 {
     pc__eviction_item *picked = NULL;
     pc__ram_entry *gone = NULL;
-    pc__ram_quota *quota;
-    uint32_t why = PC_REASON_NONE;
+    const pc__id *salt = desc && desc->salt ? desc->salt : &t->options.salt;
+    pc__tenant *tenant;
+    uint32_t why;
     pthread_mutex_lock(&t->lock);
     pc__ram_tier_expire(t, &gone);
-    quota = desc ? pc__ram_quota_find(t, desc->salt ? desc->salt : &t->options.salt) : NULL;
-    if (quota && quota->limit && bytes > quota->limit)
-        why = PC_REASON_QUOTA;
-    else if (free_only)
-        why = has_room(t, bytes) ? PC_REASON_NONE : PC_REASON_NO_ROOM;
-    else {
+    tenant = desc ? pc__tenants_find_or_add(&t->tenants, &t->mem, salt) : NULL;
+    if (!free_only)
         pc__ram_tier_collect_releases(t);
-        why = pc__ram_tier_make_room(t, bytes, desc ? desc->priority : INT32_MAX, NULL, &picked);
-        pc__ram_tier_evict(t, picked, &gone);
-    }
+    why = pc__ram_tier_make_room(t, bytes, desc ? desc->priority : INT32_MAX, tenant,
+                                 free_only ? NULL : &picked);
+    pc__ram_tier_evict(t, picked, &gone);
+    pc__tenants_drop_if_unused(&t->tenants, &t->mem, pc__tenants_find(&t->tenants, salt));
     t->reserved += why ? 0 : bytes;
     unlock_and_free(t, gone, why ? 0 : bytes);
     if (reason)
@@ -260,17 +252,17 @@ void pc__ram_tier_unpin_owner(pc__ram_tier *t, uint64_t owner)
 pc_status pc__ram_tier_set_quota(pc__ram_tier *t, const pc__id *salt, uint64_t bytes)
 {
     pc__ram_entry *gone = NULL;
-    pc__ram_quota *quota;
-    pc_status status = PC_ERR_NOMEM;
+    pc__eviction_item *picked = NULL;
+    pc__tenant *tenant;
+    pc_status status;
     pthread_mutex_lock(&t->lock);
-    quota = pc__ram_quota_find_or_add(t, salt);
-    if (quota && pc__eviction_order_group(&t->eviction, &quota->group) == PC_OK) {
-        quota->limit = bytes;
-        status = PC_OK;
+    status = pc__tenants_set_limit(&t->tenants, &t->mem, salt, bytes);
+    tenant = pc__tenants_find(&t->tenants, salt);
+    if (tenant) {
         pc__ram_tier_collect_releases(t);
-        pc__ram_tier_shrink(t, quota, &gone);
+        pc__tenants_shrink(&t->tenants, &t->eviction, tenant, &picked);
+        pc__ram_tier_evict(t, picked, &gone);
     }
-    pc__ram_quota_drop_if_unused(t, quota);
     unlock_and_free(t, gone, 0);
     return status;
 }
@@ -340,16 +332,10 @@ void pc__ram_tier_free(pc__ram_tier *t)
     t->options = (pc__ram_tier_options){0};
     pthread_mutex_lock(&t->lock);
     detach_all(t, 1, &gone);
-    for (pc__hash_link *link = pc__hash_table_next(&t->quotas, NULL), *next; link; link = next) {
-        pc__ram_quota *quota = PC__AROUND(link, pc__ram_quota, by_salt);
-        next = pc__hash_table_next(&t->quotas, link);
-        quota->limit = 0;
-        pc__ram_quota_drop_if_unused(t, quota);
-    }
     unlock_and_free(t, gone, 0);
     pc__eviction_free(&t->eviction);
     pc__pins_free(&t->pins, &t->mem);
-    pc__hash_table_free(&t->quotas, &t->mem);
+    pc__tenants_free(&t->tenants, &t->mem);
     pc__heap_free(&t->expiries, &t->mem);
     pthread_mutex_destroy(&t->lock);
     pc__free(&mem, t);
@@ -384,6 +370,7 @@ pc_status pc__ram_tier_new(pc__ram_tier **out, const pc_allocator *mem,
     t->mem = (pc_allocator){t, counted_alloc, counted_free};
     t->eviction.mem = t->mem;
     t->eviction.budget = options->budget;
+    t->tenants.share = pc__tenants_share(options->budget, options->tenant_share);
     t->options = *options;
     t->stats = (pc_tier_stats)PC_TIER_STATS_INIT;
     pthread_mutex_init(&t->lock, NULL);

@@ -1,7 +1,7 @@
 /* The RAM tier: segments in memory, as they are used. It locks itself. It frees segments and
  * reports events after it has unlocked, because both may call the application. store/eviction.h
  * decides what is evicted: nothing that is in use or pinned, nor its parents, and nothing of a
- * higher priority than the newcomer; a tenant over its quota makes room among its own entries.
+ * higher priority than the newcomer; store/tenants.h decides whose entries.
  * Pinned entries do not expire. */
 #ifndef PC_STORE_RAM_TIER_H
 #define PC_STORE_RAM_TIER_H
@@ -15,7 +15,8 @@ typedef struct pc__ram_tier_options {
     uint64_t budget;
     double ttl; /* seconds; 0: none */
     uint32_t zero_memory;
-    pc__id salt; /* the cache's own */
+    pc__id salt;           /* the cache's own */
+    uint32_t tenant_share; /* percent of the budget that one tenant may take; 0: all of it */
     void (*event)(void *user, const pc_event *event);
     void (*bytes)(void *user, uint32_t tier, uint64_t bytes, uint64_t budget);
     /* Called before an entry is evicted; it may take a reference. May be NULL. */
@@ -38,9 +39,10 @@ pc_status pc__ram_tier_put(pc__ram_tier *tier, const pc__entry_desc *desc, pc_se
                            pc_segment **winner, uint32_t *reason);
 /* Reserves room for a load before its memory is allocated. Evicts as a put would; what is evicted
  * is free on return. Of `desc` the priority counts (nothing of a higher one is evicted) and the
- * salt (more than the tenant's quota is refused); NULL: highest priority, no tenant. free_only:
- * takes free room, evicts nothing. PC_MISS: no room, *reason (may be NULL) is PC_REASON_NO_ROOM or
- * PC_REASON_QUOTA. Undone by pc__ram_tier_unreserve, or by the put (pc__entry_desc.reserved). */
+ * salt (a tenant over its quota makes room among its own entries); NULL: highest priority, no
+ * tenant. free_only: takes free room, evicts nothing. PC_MISS: no room, *reason (may be NULL) is
+ * PC_REASON_NO_ROOM or PC_REASON_QUOTA. Undone by pc__ram_tier_unreserve, or by the put
+ * (pc__entry_desc.reserved). */
 pc_status pc__ram_tier_reserve(pc__ram_tier *tier, const pc__entry_desc *desc, uint64_t bytes,
                                int free_only, uint32_t *reason);
 void pc__ram_tier_unreserve(pc__ram_tier *tier, uint64_t bytes);
@@ -53,6 +55,7 @@ int pc__ram_tier_has(pc__ram_tier *tier, const pc__id *key); /* counts no look-u
 pc_status pc__ram_tier_pin(pc__ram_tier *tier, const pc__id *key, uint64_t owner, double seconds);
 pc_status pc__ram_tier_unpin(pc__ram_tier *tier, const pc__id *key, uint64_t owner);
 void pc__ram_tier_unpin_owner(pc__ram_tier *tier, uint64_t owner);
+/* 0: the tier's tenant_share holds. */
 pc_status pc__ram_tier_set_quota(pc__ram_tier *tier, const pc__id *salt, uint64_t bytes);
 /* Evicts, lowest eviction scores first, until at most `keep` bytes are taken or `enough` bytes were
  * freed; only segments of `owner` if that is not NULL. Entries in use or pinned stay. Returns the

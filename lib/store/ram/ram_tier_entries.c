@@ -1,4 +1,4 @@
-/* Entries of the RAM tier: use and release, insertion and removal, room and quotas. All under the
+/* Entries of the RAM tier: use and release, insertion and removal, room. All under the
  * lock. */
 #include "base/clock.h"
 #include "base/fail.h"
@@ -138,33 +138,6 @@ static void stop_watching(pc__ram_tier *t, pc__ram_entry *e)
 
 /* --------------------------------------------------------- coming, going */
 
-pc__ram_quota *pc__ram_quota_find(const pc__ram_tier *t, const pc__id *salt)
-{
-    return PC__FIND_ID(&t->quotas, salt, pc__ram_quota, by_salt, salt);
-}
-
-pc__ram_quota *pc__ram_quota_find_or_add(pc__ram_tier *t, const pc__id *salt)
-{
-    pc__ram_quota *quota = pc__ram_quota_find(t, salt);
-    if (quota)
-        return quota;
-    if (pc__hash_table_reserve(&t->quotas, &t->mem) < 0
-        || !(quota = pc__calloc(&t->mem, 1, sizeof *quota)))
-        return NULL;
-    quota->salt = *salt;
-    pc__hash_table_add(&t->quotas, &quota->by_salt, pc__id_hash(salt));
-    return quota;
-}
-
-void pc__ram_quota_drop_if_unused(pc__ram_tier *t, pc__ram_quota *quota)
-{
-    if (!quota || quota->limit || quota->group.items)
-        return;
-    pc__hash_table_remove(&t->quotas, &quota->by_salt);
-    pc__heap_free(&quota->group.order, &t->mem);
-    pc__free(&t->mem, quota);
-}
-
 void pc__ram_tier_detach(pc__ram_tier *t, pc__ram_entry *e, uint32_t how, pc__ram_entry **gone)
 {
     pc__pins_remove_entry(t, e);
@@ -174,7 +147,7 @@ void pc__ram_tier_detach(pc__ram_tier *t, pc__ram_entry *e, uint32_t how, pc__ra
         pc__eviction_evict(&t->eviction, &e->item);
     else
         pc__eviction_remove(&t->eviction, &e->item);
-    pc__ram_quota_drop_if_unused(t, e->quota);
+    pc__tenants_drop_if_unused(&t->tenants, &t->mem, e->tenant);
     atomic_store_explicit(&e->segment->free_to_system, 1, memory_order_relaxed);
     t->stats.evicted += how == PC_EVENT_EVICT;
     t->stats.removed += how == PC_EVENT_REMOVE;
@@ -229,55 +202,28 @@ pc__ram_entry *pc__ram_entry_new(const pc__ram_tier *t, const pc__entry_desc *de
     return e;
 }
 
-/* Reserves a slot and finds the quota before anything is evicted. */
+/* Reserves a slot and finds the tenant before anything is evicted. */
 static pc_status reserve_tables(pc__ram_tier *t, pc__ram_entry *e)
 {
     if (pc__heap_reserve(&t->expiries, &t->mem, t->eviction.items.count + 1) < 0)
         return PC_ERR_NOMEM;
-    e->quota = pc__ram_quota_find_or_add(t, &e->salt);
-    e->item.group = e->quota ? &e->quota->group : NULL;
-    return e->quota ? PC_OK : PC_ERR_NOMEM;
-}
-
-static uint64_t excess_over(uint64_t have, uint64_t need, uint64_t limit)
-{
-    uint64_t sum = have + need < have ? UINT64_MAX : have + need;
-    return sum > limit ? sum - limit : 0;
+    e->tenant = pc__tenants_find_or_add(&t->tenants, &t->mem, &e->salt);
+    e->item.group = e->tenant ? &e->tenant->group : NULL;
+    return e->tenant ? PC_OK : PC_ERR_NOMEM;
 }
 
 uint32_t pc__ram_tier_make_room(pc__ram_tier *t, uint64_t need, int32_t priority,
-                                pc__ram_quota *quota, pc__eviction_item **picked)
+                                pc__tenant *tenant, pc__eviction_item **picked)
 {
-    pc__eviction *ev = &t->eviction;
-    uint64_t limit = quota ? quota->limit : 0, freed = 0, excess;
-    uint32_t reason = PC_REASON_NONE;
-    *picked = NULL;
-    excess = limit ? excess_over(quota->group.bytes, need, limit) : 0;
-    if (excess
-        && (need > limit || !pc__eviction_pick_until(ev, &quota->group, priority, excess, picked)))
-        reason = PC_REASON_QUOTA;
-    for (const pc__eviction_item *item = *picked; item; item = item->next_picked)
-        freed += item->bytes;
-    excess = excess_over(pc__ram_tier_used(t) + pc__ram_tier_overhead(t) - freed, need,
-                         t->options.budget);
-    if (!reason && excess
-        && (need > t->options.budget
-            || !pc__eviction_pick_until(ev, NULL, priority, excess, picked)))
-        reason = PC_REASON_NO_ROOM;
-    if (reason)
-        pc__eviction_put_back(ev, picked);
-    return reason;
-}
-
-void pc__ram_tier_shrink(pc__ram_tier *t, pc__ram_quota *quota, pc__ram_entry **gone)
-{
-    const pc__eviction_group *group = &quota->group;
-    uint64_t excess = quota->limit ? excess_over(group->bytes, 0, quota->limit) : 0,
-             could = group->bytes - group->held_bytes;
-    pc__eviction_item *picked = NULL;
-    pc__eviction_pick_until(&t->eviction, group, INT32_MAX, excess < could ? excess : could,
-                            &picked);
-    pc__ram_tier_evict(t, picked, gone);
+    pc__room room = {.tenant = tenant,
+                     .need = need,
+                     .used = pc__ram_tier_used(t) + pc__ram_tier_overhead(t),
+                     .budget = t->options.budget,
+                     .priority = priority};
+    uint32_t reason;
+    if (picked)
+        return pc__tenants_make_room(&t->tenants, &t->eviction, &room, picked);
+    return pc__tenants_next(&t->tenants, &t->eviction, &room, &reason) ? PC_REASON_NO_ROOM : reason;
 }
 
 uint64_t pc__ram_tier_evict_until(pc__ram_tier *t, uint64_t keep, uint64_t enough,
@@ -316,7 +262,7 @@ pc_status pc__ram_tier_insert(pc__ram_tier *t, pc__ram_entry *e, pc__ram_entry *
     pc_status status;
     PC__TRY(reserve_tables(t, e), fail);
     pc__eviction_hold(&t->eviction, parent); /* a parent is not evicted for its child */
-    *reason = pc__ram_tier_make_room(t, e->item.bytes, e->item.priority, e->quota, &picked);
+    *reason = pc__ram_tier_make_room(t, e->item.bytes, e->item.priority, e->tenant, &picked);
     pc__eviction_unhold(&t->eviction, parent);
     status = PC_MISS;
     if (*reason)
@@ -340,6 +286,6 @@ pc_status pc__ram_tier_insert(pc__ram_tier *t, pc__ram_entry *e, pc__ram_entry *
     return PC_OK;
 fail:
     pc__eviction_put_back(&t->eviction, &picked);
-    pc__ram_quota_drop_if_unused(t, e->quota);
+    pc__tenants_drop_if_unused(&t->tenants, &t->mem, e->tenant);
     return status;
 }

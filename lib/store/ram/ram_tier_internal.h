@@ -5,21 +5,14 @@
 #include <pthread.h>
 
 #include "store/ram/ram_tier.h"
-#include "store/eviction.h"
+#include "store/tenants.h"
 
 typedef struct pc__pin pc__pin; /* ram_tier_pins.c */
-
-typedef struct pc__ram_quota {
-    pc__hash_link by_salt;
-    pc__id salt;
-    uint64_t limit; /* 0: no quota */
-    pc__eviction_group group;
-} pc__ram_quota;
 
 typedef struct pc__ram_entry {
     pc__eviction_item item; /* held while pinned, and while is_held */
     pc_segment *segment;
-    pc__ram_quota *quota;
+    pc__tenant *tenant;
     pc__id salt;
     /* Others use it, or did when we looked: it is watched, in t->releases, or unwatched. */
     int is_held;
@@ -45,7 +38,7 @@ struct pc__ram_tier {
     pthread_mutex_t lock;
     pc__ram_tier_options options;
     pc__eviction eviction;
-    pc__hash_table quotas;
+    pc__tenants tenants;
     pc__heap expiries;
     pc__releases releases;
     pc__ram_entry *unwatched;
@@ -65,19 +58,14 @@ uint64_t pc__ram_tier_overhead(const pc__ram_tier *t);
 /* Learns which segments were released. Call before any eviction. */
 void pc__ram_tier_collect_releases(pc__ram_tier *t);
 pc_segment *pc__ram_tier_reference(pc__ram_tier *t, pc__ram_entry *e);
-pc__ram_quota *pc__ram_quota_find(const pc__ram_tier *t, const pc__id *salt);
-pc__ram_quota *pc__ram_quota_find_or_add(pc__ram_tier *t, const pc__id *salt); /* NULL: no memory */
-/* If it has no limit and no entries. NULL does nothing. */
-void pc__ram_quota_drop_if_unused(pc__ram_tier *t, pc__ram_quota *quota);
 /* Removes the entry from all tables, into *gone; keeps its reference. */
 void pc__ram_tier_detach(pc__ram_tier *t, pc__ram_entry *e, uint32_t how, pc__ram_entry **gone);
 /* Drops pins and entries whose time is over. Pinned entries wait for their last pin. */
 void pc__ram_tier_expire(pc__ram_tier *t, pc__ram_entry **gone);
-/* Picks the entries to evict for `need` bytes: PC_REASON_NONE; else why not, and picks none. */
+/* Picks the entries to evict for `need` bytes of a tenant (NULL: nobody's): PC_REASON_NONE; else
+ * why not, and picks none. picked NULL: nothing may go. */
 uint32_t pc__ram_tier_make_room(pc__ram_tier *t, uint64_t need, int32_t priority,
-                                pc__ram_quota *quota, pc__eviction_item **picked);
-/* Evicts entries until they fit into their quota, as far as possible. */
-void pc__ram_tier_shrink(pc__ram_tier *t, pc__ram_quota *quota, pc__ram_entry **gone);
+                                pc__tenant *tenant, pc__eviction_item **picked);
 /* As pc__ram_tier_trim. */
 uint64_t pc__ram_tier_evict_until(pc__ram_tier *t, uint64_t keep, uint64_t enough,
                                   const void *owner, pc__ram_entry **gone);

@@ -124,6 +124,7 @@ typedef int32_t pc_status;
     X(PC_MISS, 1, "not in the cache")                         \
     X(PC_AGAIN, 2, "not finished, call again")                \
     X(PC_END, 3, "nothing left to do")                        \
+    X(PC_EXISTS, 4, "there already")                          \
     X(PC_ERR_INVALID, -1, "invalid argument")                 \
     X(PC_ERR_NOMEM, -2, "out of memory")                      \
     X(PC_ERR_IO, -3, "input or output failed")                \
@@ -466,6 +467,7 @@ typedef struct pc_cache_stats {
     uint64_t segment_bytes;
     uint64_t pinned_bytes;
     uint64_t budget_bytes;
+    uint64_t dropped; /* sum of pc_tier_stats.dropped */
 } pc_cache_stats;
 
 /* Counters of one tier. offered = stored + refused + failed + known. stored + found = segments +
@@ -502,6 +504,10 @@ typedef struct pc_tier_stats {
     uint64_t excess_bytes;   /* DISK: of segment_bytes: over the budget, about to be evicted */
     uint32_t reason; /* PC_REASON_… why the tier is out of use, but for retries; NONE: it is not */
     uint32_t reserved;
+    /* Not of offered: entries that were to be written to the tier and were given up on the way. Too
+     * much waited to be written (PC_PUT_WAIT waits instead), or the tier is out of use. An entry
+     * that had no room is written at its next use in RAM, if there is room then. */
+    uint64_t dropped;
 } pc_tier_stats;
 
 /* Opens a cache and starts its I/O threads.
@@ -528,7 +534,9 @@ PC_API pc_status pc_cache_clear(pc_cache *cache);
  * pinned or being loaded. */
 PC_API pc_status pc_cache_trim(pc_cache *cache, uint64_t bytes, uint64_t *freed);
 /* Waits until every entry that was stored before has reached its tiers or failed to. Blocks at most
- * as long as the deadlines of the queue. */
+ * as long as the deadlines of the queue. Returns PC_MISS if, since the last call or since the cache
+ * was opened, an entry did not get into a tier that it was to be written to: dropped, refused or
+ * failed of a tier below RAM has grown (pc_tier_stats). Of calls at the same time, one tells. */
 PC_API pc_status pc_cache_flush(pc_cache *cache);
 /* Limits the bytes that one tenant's entries take in a tier: RAM, COMPRESSED or DISK. A tenant over
  * its limit makes room among its own entries. In a folder, entries of all processes count; what is
@@ -1021,9 +1029,9 @@ PC_API pc_status pc_batch_step(pc_batch *batch);
     0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0}
 #define PC_CACHE_OPTIONS_INIT {sizeof(pc_cache_options), 0, NULL, 0, 0, 0, NULL, 0, NULL, 0, 0, \
     0, 0, NULL, 0, NULL, 0, 0, NULL, NULL, NULL, NULL, 0, 0}
-#define PC_CACHE_STATS_INIT {sizeof(pc_cache_stats), 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0}
+#define PC_CACHE_STATS_INIT {sizeof(pc_cache_stats), 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0}
 #define PC_TIER_STATS_INIT {sizeof(pc_tier_stats), 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, \
-    0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0}
+    0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0}
 #define PC_SCHEMA_OPTIONS_INIT {sizeof(pc_schema_options), 0, 0, 0, NULL}
 #define PC_RELAY_INIT {sizeof(pc_relay), NULL, NULL, 0, NULL, NULL, 0, NULL, NULL, 0, 0}
 #define PC_ITEM_INIT {sizeof(pc_item), 0, 0, NULL, NULL, 0, 0, 0}

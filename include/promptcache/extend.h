@@ -240,6 +240,13 @@ PC_API pc_status pc_segment_wrap(pc_segment **out, pc_context *context, const pc
  * Returns PC_ERR_UNSUPPORTED for a segment of an application's model. */
 PC_API pc_status pc_segment_raw(const pc_segment *segment, pc_raw *raw);
 
+/* pc_put_options.flags */
+enum {
+    /* Waits while too much waits to be written to the tiers below RAM, rather than drop the entry
+     * (pc_tier_stats.dropped). Blocks at most as long as the deadlines of the queue. */
+    PC_PUT_WAIT = 1
+};
+
 typedef struct pc_put_options {
     size_t struct_size;
     double cost_seconds; /* of computing it */
@@ -250,10 +257,13 @@ typedef struct pc_put_options {
     const uint8_t *parent;
     const void *salt; /* whose quota counts it; NULL: the cache's */
     size_t salt_size;
+    uint64_t flags; /* PC_PUT_… */
 } pc_put_options;
 
-/* Stores a segment. The cache takes a reference of its own. An entry that is there stays.
- * Returns PC_MISS if RAM has no room (lower tiers may still take it). */
+/* Stores a segment. The cache takes a reference of its own. The tiers below RAM get it later, from
+ * a thread of the cache: pc_cache_flush waits for that and tells if something was given up.
+ * Returns PC_EXISTS if RAM has an entry under this key, which stays, and PC_MISS if RAM has no room
+ * (lower tiers may still take it). */
 PC_API pc_status pc_cache_put(pc_cache *cache, const uint8_t key[32], pc_segment *segment,
                               const pc_put_options *options);
 
@@ -355,7 +365,7 @@ PC_API pc_status pc_eval(const pc_model *model, const pc_eval_args *args);
 #define PC_KEY_PARTS_INIT {sizeof(pc_key_parts), NULL, NULL, NULL, 0, 0, 0, 0, 0, NULL, 0}
 #define PC_RAW_INIT {sizeof(pc_raw), NULL, {0}, 0, 0, 0, 0, 0, 0, 0, 0, 0, NULL, NULL, 0, NULL, \
     NULL, 0}
-#define PC_PUT_OPTIONS_INIT {sizeof(pc_put_options), 0, 0, 0, 0, NULL, NULL, 0}
+#define PC_PUT_OPTIONS_INIT {sizeof(pc_put_options), 0, 0, 0, 0, NULL, NULL, 0, 0}
 #define PC_GET_INFO_INIT {sizeof(pc_get_info), 0, 0, 0, 0, 0}
 #define PC_EVAL_ARGS_INIT {sizeof(pc_eval_args), NULL, 0, 0, 0, 0, NULL, NULL, NULL, NULL, NULL}
 /* clang-format on */

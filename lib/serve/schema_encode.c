@@ -112,15 +112,6 @@ static pc_status encode_units(schema_encoding *e)
     return e->work.refused ? PC_MISS : PC_OK;
 }
 
-/* A sixteenth of the RAM tier may be on its way to the tiers below. */
-static uint64_t write_room(pc_cache *cache)
-{
-    pc_cache_stats stats = PC_CACHE_STATS_INIT;
-    if (!pc__cache_has_lower(cache) || pc_cache_get_stats(cache, &stats) < 0)
-        return 0;
-    return stats.budget_bytes / 16 + 1;
-}
-
 pc_status pc_schema_encode(const pc_schema *schema, pc_cache *cache,
                            const pc_encode_options *options)
 {
@@ -135,7 +126,7 @@ pc_status pc_schema_encode(const pc_schema *schema, pc_cache *cache,
                                    schema->tree->length);
     e.work.ttl = e.options.ttl_seconds;
     e.work.priority = e.options.priority;
-    e.work.write_room = write_room(cache);
+    e.work.wait_for_room = 1;
     if (e.options.progress) {
         e.work.cancelled = report_progress;
         e.work.cancel_user = &e;

@@ -84,26 +84,16 @@ pc__segment_facts pc__unit_facts(const pc__unit_work *work, size_t leaf)
                                .count = node->token_count};
 }
 
-/* Without waiting, segments still to be written could exceed their room beside RAM
- * (store/cache_write_behind.c). */
-static void make_write_room(pc__unit_work *work, uint64_t bytes)
-{
-    if (work->write_room && work->behind && work->behind + bytes > work->write_room) {
-        pc_cache_flush(work->cache); /* its events report what could not be written */
-        work->behind = 0;
-    }
-    work->behind += bytes;
-}
-
 static pc_status store_segment(pc__unit_work *work, size_t leaf, pc_segment *mine,
                                double token_seconds, pc_segment **stored)
 {
     pc__segment_facts facts = pc__unit_facts(work, leaf);
-    const pc__entry_desc how = {
-        .cost = token_seconds * (double)mine->tokens, .ttl = work->ttl, .priority = work->priority};
+    const pc__entry_desc how = {.cost = token_seconds * (double)mine->tokens,
+                                .ttl = work->ttl,
+                                .priority = work->priority,
+                                .wait_for_room = work->wait_for_room};
     uint32_t reason = PC_REASON_NONE;
     pc_status status;
-    make_write_room(work, mine->bytes);
     status = pc__fetch_store(work->model, work->cache, &facts, &how, mine, stored, &reason);
     work->not_stored[leaf] = (uint8_t)(status == PC_MISS ? reason : PC_REASON_NONE);
     work->refused |= status == PC_MISS;

@@ -19,10 +19,7 @@ typedef struct pc__unit_work {
     int refused;         /* RAM has refused a leaf since the work began */
     double ttl;          /* of stored segments; 0: the cache's */
     int32_t priority;
-    /* Bytes that may be on their way to the tiers below RAM: beyond that it waits for them.
-     * 0: it never waits. */
-    uint64_t write_room;
-    uint64_t behind; /* bytes stored since it last waited */
+    uint32_t wait_for_room; /* pc__entry_desc */
 } pc__unit_work;
 
 /* The units of a schema in a cache, with the tenants that `salts` give. Fields that are not set

@@ -15,7 +15,7 @@ pc_status pc__cache_get(pc_cache *cache, const pc__id *key, const int32_t *token
         return status;
     atomic_fetch_add(&cache->counts.hits, 1);
     if (cache->has_lower && atomic_load_explicit(&(*out)->not_written, memory_order_relaxed))
-        pc__write_reused(cache, key, *out);
+        pc__write_reused(cache, key, *out, 0);
     return PC_OK;
 }
 
@@ -43,13 +43,18 @@ pc_status pc__cache_put(pc_cache *cache, const pc__entry_desc *desc, const pc__i
         PC__TRY_RETURN(set_description(cache, desc, image, segment));
         admitted = pc__write_is_admitted(cache, desc);
         if (!admitted)
-            atomic_store_explicit(&segment->not_written, 1, memory_order_relaxed);
+            atomic_store_explicit(&segment->not_written, PC__NOT_ADMITTED, memory_order_relaxed);
     }
     status = pc__ram_tier_put(cache->ram, desc, segment, &stored, &why);
     if (reason)
         *reason = why;
-    if (status >= 0 && admitted && (!stored || stored == segment))
+    if (status == PC_OK && stored != segment) {
+        status = PC_EXISTS;
+        if (lower)
+            pc__write_reused(cache, &desc->key, stored, desc->wait_for_room);
+    } else if (status >= 0 && admitted) {
         pc__write_behind(cache, desc, segment, stored != NULL);
+    }
     if (winner && stored && pc__segment_serves(stored, segment->ops, segment->owner))
         *winner = stored;
     else
@@ -187,6 +192,14 @@ static void ram_stats(pc_cache *cache, pc_tier_stats *s)
     s->budget_bytes += cache->room_outside;
 }
 
+uint64_t pc__cache_dropped(const pc_cache *cache)
+{
+    uint64_t dropped = 0;
+    for (uint32_t t = 0; t < PC_TIER_COUNT; t++)
+        dropped += atomic_load(&cache->counts.dropped[t]);
+    return dropped;
+}
+
 pc_status pc_cache_get_stats(pc_cache *cache, pc_cache_stats *stats)
 {
     pc_cache_stats s = PC_CACHE_STATS_INIT;
@@ -202,6 +215,7 @@ pc_status pc_cache_get_stats(pc_cache *cache, pc_cache_stats *stats)
     s.segment_bytes = ram.segment_bytes;
     s.pinned_bytes = ram.pinned_bytes;
     s.budget_bytes = ram.budget_bytes;
+    s.dropped = pc__cache_dropped(cache);
     s.hits = atomic_load(&cache->counts.hits);
     s.lookups = atomic_load(&cache->counts.lookups);
     if (s.lookups < s.hits) /* others may have followed the reading of hits */
@@ -220,6 +234,7 @@ void pc__cache_tier_stats(pc_cache *cache, uint32_t tier, pc_tier_stats *stats)
         cache->tiers[tier]->ops->stats(cache->tiers[tier], stats);
     if (!stats->reason && cache->tiers[tier])
         stats->reason = pc__estimate_distrust(&cache->estimate, tier);
+    stats->dropped = atomic_load(&cache->counts.dropped[tier]);
     stats->slower_than_compute += slower_than_compute;
     stats->misses += slower_than_compute;
     stats->lookups += slower_than_compute;
@@ -283,5 +298,5 @@ pc_status pc_cache_flush(pc_cache *cache)
                         "pc_cache_flush: a callback on a thread of the cache cannot wait for it");
     if (cache->io)
         pc__io_flush(cache->io);
-    return PC_OK;
+    return atomic_exchange(&cache->counts.given_up, 0) ? PC_MISS : PC_OK;
 }

@@ -78,9 +78,9 @@ pc__estimate *pc__cache_estimate(pc_cache *cache);
 void pc__cache_request_running(pc_cache *cache, int by);
 
 /* Stores a reference in RAM and writes behind to the lower tiers. PC_MISS: not stored in RAM,
- * *reason (may be NULL) says why. If the key is there already, the first segment stays; *winner
- * (may be NULL) gets a reference to the stored one if it serves the owner of `segment`, else NULL.
- * `image` describes the segment beyond its payload (model, architecture, encoding …);
+ * *reason (may be NULL) says why. PC_EXISTS: RAM has the key already, the first segment stays;
+ * *winner (may be NULL) gets a reference to the stored one if it serves the owner of `segment`,
+ * else NULL. `image` describes the segment beyond its payload (model, architecture, encoding …);
  * pc__payload_ops.describe adds shape and blocks. NULL: for RAM only. */
 pc_status pc__cache_put(pc_cache *cache, const pc__entry_desc *desc, const pc__image *image,
                         pc_segment *segment, pc_segment **winner, uint32_t *reason);

@@ -6,7 +6,7 @@
  * the budget is below 16 MiB) is for segments that wait to be written and are no longer in RAM:
  * evicted ones for COMPRESSED, and those that RAM had no room for. Segments in RAM that wait to be
  * written count there, because they cannot be evicted; they may be a quarter of it. What exceeds
- * these limits is not written. */
+ * these limits is not written, or its put waits (pc__entry_desc.wait_for_room). */
 #ifndef PC_STORE_CACHE_INTERNAL_H
 #define PC_STORE_CACHE_INTERNAL_H
 
@@ -31,8 +31,10 @@ typedef struct pc__cache_counts {
     atomic_uint_fast64_t prefetches;
     atomic_uint_fast64_t load_seconds_n; /* nanoseconds of successful loads */
     atomic_uint_fast64_t not_admitted;   /* not written: not used again yet */
-    atomic_uint_fast64_t not_written;    /* no room, or the tier does not answer */
-    atomic_uint_fast64_t promoted;       /* written to a tier above the one that had it */
+    /* Not written: no room on the way, or the tier does not answer. */
+    atomic_uint_fast64_t dropped[PC_TIER_COUNT];
+    atomic_uint given_up; /* 1: since the last flush, an entry did not get into a lower tier */
+    atomic_uint_fast64_t promoted; /* written to a tier above the one that had it */
 } pc__cache_counts;
 
 struct pc_cache {
@@ -85,8 +87,9 @@ void pc__cache_tier_stats(pc_cache *cache, uint32_t tier, pc_tier_stats *stats);
 void pc__write_behind(pc_cache *cache, const pc__entry_desc *desc, pc_segment *segment, int in_ram);
 /* 1: the entry may be written now; else its key is remembered until it is stored again. */
 int pc__write_is_admitted(pc_cache *cache, const pc__entry_desc *desc);
-/* A segment that was not written has been used again. */
-void pc__write_reused(pc_cache *cache, const pc__id *key, pc_segment *segment);
+/* A segment has been used again; nothing happens unless it was not written. `wait`: for room. */
+void pc__write_reused(pc_cache *cache, const pc__id *key, pc_segment *segment, uint32_t wait);
+uint64_t pc__cache_dropped(const pc_cache *cache); /* of all tiers */
 /* RAM is about to evict it (pc__ram_tier_options.evicting). */
 void pc__write_evicted(void *cache, const pc__entry_desc *desc, pc_segment *segment);
 /* It was loaded from the tier `from`; tiers above that may get it. */

@@ -62,6 +62,10 @@ static const metric tier_metrics[] = {
           "Segments that were in a tier when it was opened, or that others put there."),
     COUNT("tier_known_total", known, "Segments that were offered to a tier that had them."),
     COUNT("tier_refused_total", refused, "Segments that a tier had no room for."),
+    COUNT(
+        "tier_dropped_total", dropped,
+        "Segments that were to be written to a tier and were given up on the way: too much waited, "
+        "or the tier was out of use."),
     COUNT("tier_store_failures_total", failed, "Segments that could not be written."),
     COUNT("tier_evicted_total", evicted, "Segments that gave way to others."),
     COUNT("tier_removed_total", removed, "Segments that were cleared, removed or expired."),
@@ -124,15 +128,21 @@ static void print_reasons(metrics_page *p, const pc_tier_stats *stats, const uin
                          stats[t].reason);
 }
 
-static void print_count(metrics_page *p, const char *name, const char *help,
-                        atomic_uint_fast64_t *count)
+static void print_number(metrics_page *p, const char *name, const char *help, uint64_t number)
 {
     print_head(p, name, "counter", help);
-    print_metric(p, "promptcache_%s %" PRIu64 "\n", name, (uint64_t)atomic_load(count));
+    print_metric(p, "promptcache_%s %" PRIu64 "\n", name, number);
 }
 
-static void print_cache(metrics_page *p, pc__cache_counts *c)
+static void print_count(metrics_page *p, const char *name, const char *help,
+                        const atomic_uint_fast64_t *count)
 {
+    print_number(p, name, help, (uint64_t)atomic_load(count));
+}
+
+static void print_cache(metrics_page *p, const pc_cache *cache)
+{
+    const pc__cache_counts *c = &cache->counts;
     print_count(p, "lookups_total", "Look-ups of segments.", &c->lookups);
     print_count(p, "hits_total", "Look-ups that some tier has served.", &c->hits);
     print_count(p, "loads_total", "Loads from tiers below RAM that were started.", &c->loads);
@@ -145,9 +155,9 @@ static void print_cache(metrics_page *p, pc__cache_counts *c)
     print_count(p, "not_admitted_total",
                 "Segments that were not written below RAM because they had been used once only.",
                 &c->not_admitted);
-    print_count(p, "unwritten_total",
-                "Writes that were given up: no room on the way, or a tier that does not answer.",
-                &c->not_written);
+    print_number(p, "unwritten_total",
+                 "Writes that were given up: no room on the way, or a tier that does not answer.",
+                 pc__cache_dropped(cache));
     print_count(p, "promoted_total",
                 "Segments that were written to a tier above the one that they came from.",
                 &c->promoted);
@@ -172,7 +182,7 @@ pc_status pc_cache_prometheus(pc_cache *cache, char *text, size_t capacity, size
         if (there[t])
             pc__cache_tier_stats(cache, t, &stats[t]);
     }
-    print_cache(&p, &cache->counts);
+    print_cache(&p, cache);
     for (size_t m = 0; m < sizeof tier_metrics / sizeof *tier_metrics; m++)
         print_tier_metric(&p, &tier_metrics[m], stats, there);
     print_reasons(&p, stats, there);

@@ -70,6 +70,7 @@ static pc_status read_put_options(pc_put_options *o, const pc_put_options *optio
 {
     PC__TRY_RETURN(pc__options_read(o, sizeof *o, PC__V1_SIZE(pc_put_options, salt_size), options,
                                     "pc_put_options"));
+    PC__TRY_RETURN(pc__check_flags("pc_put_options", o->flags, PC_PUT_WAIT));
     if (o->reserved || !o->salt != !o->salt_size)
         return pc__fail(
             PC_ERR_INVALID,
@@ -100,6 +101,7 @@ pc_status pc_cache_put(pc_cache *cache, const uint8_t key[32], pc_segment *segme
     image.lossy = segment->lossy;
     desc = (pc__entry_desc){
         .key = to_id(key), .cost = o.cost_seconds, .ttl = o.ttl_seconds, .priority = o.priority};
+    desc.wait_for_room = o.flags & PC_PUT_WAIT ? 1 : 0;
     if (o.parent) {
         parent = to_id(o.parent);
         desc.parent = &parent;

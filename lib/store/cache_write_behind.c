@@ -7,12 +7,15 @@
  * once (serve/gather_exact.c).
  *
  * Each write is a job of the background thread, one for each tier, with a reference on the segment.
- * store/cache_internal.h limits the bytes that wait. A segment beyond that limit, or for a tier
- * that has failed several times in a row, is not written (STORE_FAILED); it can be computed again.
- * One job at times probes such a tier. */
+ * store/cache_internal.h limits the bytes that wait. Beyond that limit a put waits, if its caller
+ * has said so. Else the segment is not written (STORE_FAILED) but at its next use in RAM, if there
+ * is room then. Nor is a segment for a tier that has failed several times in a row; one job at
+ * times probes such a tier. All of these are counted as dropped. */
 #include "store/cache_internal.h"
 
 #include <string.h>
+
+#define ALL_TIERS UINT32_MAX
 
 typedef struct write_job {
     pc__io_job job; /* first: the job is the write */
@@ -24,10 +27,11 @@ typedef struct write_job {
     atomic_uint_fast64_t *counter; /* the counter of its bytes */
 } write_job;
 
-static void report_not_written(pc_cache *cache, uint32_t tier, uint32_t reason, const pc__id *key,
-                               const pc_segment *segment)
+static void report_dropped(pc_cache *cache, uint32_t tier, uint32_t reason, const pc__id *key,
+                           const pc_segment *segment)
 {
-    atomic_fetch_add(&cache->counts.not_written, 1);
+    atomic_fetch_add(&cache->counts.dropped[tier], 1);
+    atomic_store(&cache->counts.given_up, 1);
     pc__cache_report_event(cache, PC_EVENT_STORE_FAILED, tier, reason, key, segment);
 }
 
@@ -67,8 +71,8 @@ static void write_image(write_job *w)
     w->image.token_ids = segment->token_ids;
     status = segment->ops->describe(segment->owner, segment->payload, &w->image, &release_me);
     if (status < 0) {
-        report_not_written(cache, w->tier, write_error_reason(status, deadline), &w->image.key,
-                           segment);
+        report_dropped(cache, w->tier, write_error_reason(status, deadline), &w->image.key,
+                       segment);
         return;
     }
     w->image.lossy |= segment->lossy;
@@ -76,6 +80,8 @@ static void write_image(write_job *w)
     if (status < 0)
         pc__log(cache->context, PC_LOG_INFO, "cache: a store to tier %u failed: %s", w->tier,
                 pc_error_text());
+    if (status < 0 || (status == PC_MISS && reason))
+        atomic_store(&cache->counts.given_up, 1);
     /* Reads learn of it too: it is the same folder or server. */
     if (status < 0 && status != PC_ERR_NOMEM)
         pc__estimate_report_failure(&cache->estimate, w->tier, segment->bytes, pc__now() - begun,
@@ -91,8 +97,8 @@ static void run_write(pc__io_job *job, int give_up)
     if (!w->is_probe) /* the tier may have failed since the job was queued */
         distrust = pc__estimate_distrust(&cache->estimate, w->tier);
     if (give_up || distrust)
-        report_not_written(cache, w->tier, distrust ? distrust : PC_REASON_DEADLINE, &w->image.key,
-                           w->segment);
+        report_dropped(cache, w->tier, distrust ? distrust : PC_REASON_DEADLINE, &w->image.key,
+                       w->segment);
     /* COMPRESSED ends with the process. */
     else if (!(w->tier == PC_TIER_COMPRESSED && pc__io_is_ending(cache->io)))
         write_image(w);
@@ -109,18 +115,34 @@ static int count_bytes(atomic_uint_fast64_t *counter, uint64_t bytes, uint64_t r
     return 0;
 }
 
+/* 1: the bytes are counted. `wait`: until they can be; more than the room go alone. */
+static int take_room(pc_cache *cache, atomic_uint_fast64_t *counter, uint64_t bytes, uint64_t room,
+                     uint32_t wait)
+{
+    while (!count_bytes(counter, bytes, room)) {
+        uint_fast64_t nothing = 0;
+        if (!wait)
+            return 0;
+        if (!pc__io_await_write(cache->io)
+            && atomic_compare_exchange_strong(counter, &nothing, bytes))
+            return 1;
+    }
+    return 1;
+}
+
 /* Makes a job and counts its bytes. NULL: *reason says why not. */
 static write_job *new_job(pc_cache *cache, const pc_segment *segment, uint32_t tier, int in_ram,
-                          uint32_t *reason)
+                          uint32_t wait, uint32_t *reason)
 {
     atomic_uint_fast64_t *counter = in_ram ? &cache->inside : &cache->outside;
+    uint64_t room = in_ram ? cache->room_inside : cache->room_outside;
     int is_probe;
     write_job *w;
     *reason = pc__estimate_refusal(&cache->estimate, tier, pc__now(), &is_probe);
     if (*reason)
         return NULL;
     *reason = PC_REASON_NO_ROOM;
-    if (!count_bytes(counter, segment->bytes, in_ram ? cache->room_inside : cache->room_outside))
+    if (!take_room(cache, counter, segment->bytes, room, wait))
         return NULL;
     w = pc__calloc(&cache->context->mem, 1, sizeof *w);
     if (!w) {
@@ -132,6 +154,14 @@ static write_job *new_job(pc_cache *cache, const pc_segment *segment, uint32_t t
     return w;
 }
 
+static int queue_job(pc_cache *cache, write_job *w, uint32_t wait)
+{
+    while (!pc__io_add(cache->io, PC__IO_WRITE, &w->job))
+        if (!wait || !pc__io_await_write(cache->io))
+            return 0;
+    return 1;
+}
+
 static void queue_write(pc_cache *cache, uint32_t tier, const pc__entry_desc *desc,
                         pc_segment *segment, int in_ram)
 {
@@ -140,9 +170,11 @@ static void queue_write(pc_cache *cache, uint32_t tier, const pc__entry_desc *de
     write_job *w;
     if (!description || !segment->ops->describe)
         return;
-    w = new_job(cache, segment, tier, in_ram, &reason);
+    w = new_job(cache, segment, tier, in_ram, desc->wait_for_room, &reason);
     if (!w) {
-        report_not_written(cache, tier, reason, &desc->key, segment);
+        if (in_ram && reason == PC_REASON_NO_ROOM)
+            atomic_fetch_or_explicit(&segment->not_written, 1u << tier, memory_order_relaxed);
+        report_dropped(cache, tier, reason, &desc->key, segment);
         return;
     }
     w->job.run = run_write;
@@ -155,17 +187,18 @@ static void queue_write(pc_cache *cache, uint32_t tier, const pc__entry_desc *de
     if (desc->ttl > 0)
         w->image.expires = pc__date_after(pc__now_date(),
                                           desc->ttl_left > 0 ? desc->ttl_left : desc->ttl);
-    if (!pc__io_add(cache->io, PC__IO_WRITE, &w->job)) {
-        report_not_written(cache, tier, PC_REASON_NO_ROOM, &desc->key, segment);
+    if (!queue_job(cache, w, desc->wait_for_room)) {
+        report_dropped(cache, tier, PC_REASON_NO_ROOM, &desc->key, segment);
         free_job(w);
     }
 }
 
+/* tiers: bits 1 << PC_TIER_…. */
 static void queue_lower_tiers(pc_cache *cache, const pc__entry_desc *desc, pc_segment *segment,
-                              int in_ram)
+                              int in_ram, uint32_t tiers)
 {
     for (uint32_t t = PC_TIER_DISK; t <= PC_TIER_REMOTE; t++)
-        if (cache->tiers[t] && !(cache->flags & PC_CACHE_READ_ONLY))
+        if (cache->tiers[t] && tiers >> t & 1 && !(cache->flags & PC_CACHE_READ_ONLY))
             queue_write(cache, t, desc, segment, in_ram);
 }
 
@@ -180,9 +213,12 @@ static pc__entry_desc with_ttl(const pc_cache *cache, const pc__entry_desc *desc
 void pc__write_behind(pc_cache *cache, const pc__entry_desc *desc, pc_segment *segment, int in_ram)
 {
     pc__entry_desc n = with_ttl(cache, desc);
-    queue_lower_tiers(cache, &n, segment, in_ram);
+    queue_lower_tiers(cache, &n, segment, in_ram, ALL_TIERS);
     if (!in_ram && cache->tiers[PC_TIER_COMPRESSED])
         queue_write(cache, PC_TIER_COMPRESSED, &n, segment, 0);
+    /* It went alone, in no budget: the caller has it in memory so long. */
+    if (!in_ram && desc->wait_for_room && segment->bytes > cache->room_outside)
+        pc__io_flush(cache->io);
 }
 
 int pc__write_is_admitted(pc_cache *cache, const pc__entry_desc *desc)
@@ -211,14 +247,24 @@ static pc__entry_desc entry_desc_of(const pc__image *description, const pc__id *
                             .priority = description->priority};
 }
 
-void pc__write_reused(pc_cache *cache, const pc__id *key, pc_segment *segment)
+/* 1: it can be written; else it would be dropped once more. */
+static int has_room_inside(pc_cache *cache, const pc_segment *segment)
+{
+    return atomic_load(&cache->inside) + segment->bytes <= cache->room_inside;
+}
+
+void pc__write_reused(pc_cache *cache, const pc__id *key, pc_segment *segment, uint32_t wait)
 {
     const pc__image *description = atomic_load(&segment->description);
+    uint32_t tiers = atomic_load_explicit(&segment->not_written, memory_order_relaxed);
     pc__entry_desc desc;
-    if (!description || !atomic_exchange_explicit(&segment->not_written, 0, memory_order_relaxed))
+    if (!description || !tiers
+        || (!(tiers & PC__NOT_ADMITTED) && !wait && !has_room_inside(cache, segment)))
         return;
+    tiers = atomic_exchange_explicit(&segment->not_written, 0, memory_order_relaxed);
     desc = entry_desc_of(description, key);
-    queue_lower_tiers(cache, &desc, segment, 1);
+    desc.wait_for_room = wait;
+    queue_lower_tiers(cache, &desc, segment, 1, tiers & PC__NOT_ADMITTED ? ALL_TIERS : tiers);
 }
 
 void pc__promote(pc_cache *cache, uint32_t from, pc_segment *segment)
@@ -241,7 +287,7 @@ void pc__write_evicted(void *user, const pc__entry_desc *desc, pc_segment *segme
     uint64_t bytes;
     pc__tier *compressed = cache->tiers[PC_TIER_COMPRESSED];
     if (!compressed || !cache->io
-        || atomic_load_explicit(&segment->not_written, memory_order_relaxed)
+        || atomic_load_explicit(&segment->not_written, memory_order_relaxed) & PC__NOT_ADMITTED
         || compressed->ops->may_have(compressed, &desc->key, &bytes))
         return;
     queue_write(cache, PC_TIER_COMPRESSED, &n, segment, 0);

@@ -77,6 +77,8 @@ typedef struct pc__entry_desc {
     int32_t priority;
     /* 1: written to the lower tiers at its second use. */
     uint32_t write_on_reuse;
+    /* 1: the put waits for room on the way to the lower tiers, rather than drop the entry. */
+    uint32_t wait_for_room;
 } pc__entry_desc;
 
 /* Sets the fields of an image that the description of an entry holds; salt: if it names none. */

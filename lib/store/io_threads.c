@@ -348,6 +348,23 @@ void pc__io_flush(pc__io *io)
     pthread_mutex_unlock(&io->lock);
 }
 
+int pc__io_await_write(pc__io *io)
+{
+    job_queue *q = &io->queues[PC__IO_WRITE];
+    uint64_t ended;
+    int waits;
+    pthread_mutex_lock(&io->lock);
+    ended = q->ended;
+    waits = q->added > ended;
+    io->flushing++;
+    pthread_cond_signal(&io->wake);
+    while (waits && q->ended == ended)
+        pthread_cond_wait(&io->idle, &io->lock);
+    io->flushing--;
+    pthread_mutex_unlock(&io->lock);
+    return waits;
+}
+
 void pc__io_request_running(pc__io *io, int by)
 {
     pthread_mutex_lock(&io->lock);

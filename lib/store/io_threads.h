@@ -46,6 +46,8 @@ int pc__io_add(pc__io *io, int class, pc__io_job *job);
 int pc__io_make_load(pc__io *io, pc__io_job *job);
 /* Waits until all writes queued or running now have ended; not on a thread of `io`. */
 void pc__io_flush(pc__io *io);
+/* Waits until a write has ended. 0: none is queued or running. */
+int pc__io_await_write(pc__io *io);
 /* A request begins (+1) or ends (-1) to compute. */
 void pc__io_request_running(pc__io *io, int by);
 /* A sweep has work: calls it as if the last one had returned 1. */

@@ -53,6 +53,8 @@ typedef struct pc__releases {
     _Atomic(pc_segment *) first;
 } pc__releases;
 
+enum { PC__NOT_ADMITTED = 1 }; /* pc_segment.not_written */
+
 struct pc_segment {
     /* The count; above it the number of passive references and the two flags of pc__segment_watch.
      */
@@ -75,7 +77,9 @@ struct pc_segment {
     _Atomic(pc__image *) description;
     /* What its tokens have seen (serve/visibility.h); NULL: unknown. */
     _Atomic(pc__id *) visibility;
-    atomic_uint not_written;         /* 1: the lower tiers get it at its next use */
+    /* What the lower tiers get at its next use: PC__NOT_ADMITTED: all of them; or bits 1 <<
+     * PC_TIER_… of those on whose way there was no room. */
+    atomic_uint not_written;
     _Atomic(pc__releases *) watcher; /* NULL: nobody watches it */
     void *watch_tag;                 /* the watcher's own */
     pc_segment *next_release;        /* in pc__releases */

@@ -83,6 +83,7 @@ static inline pc_status own_put(pc_cache *cache, pc_context *context, const char
     own_make(&s, salt, number, bytes);
     segment = own_segment(&s, context);
     o.cost_seconds = 1;
+    o.flags = flags;
     o.salt = s.token >= 0 && salt && *salt ? salt : NULL;
     o.salt_size = o.salt ? strlen(salt) : 0;
     status = pc_cache_put(cache, s.key, segment, &o);

@@ -104,8 +104,9 @@ static void first_one_wins(pc_context *context)
                            NULL, a, &winner, NULL));
     CHECK(winner == a);
     pc__segment_unref(winner);
-    CHECK_OK(pc__cache_put(cache, &(pc__entry_desc){.key = key, .content = &content, .cost = 1},
-                           NULL, b, &winner, NULL));
+    CHECK_STATUS(pc__cache_put(cache, &(pc__entry_desc){.key = key, .content = &content, .cost = 1},
+                               NULL, b, &winner, NULL),
+                 PC_EXISTS);
     CHECK(winner == a);
     pc__segment_unref(winner);
     CHECK_INT(balanced(cache).stored, 1);

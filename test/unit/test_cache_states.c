@@ -2,8 +2,9 @@
  * that differ from the published vectors; two keys for positions 0, 1, 2 …; states that come back
  * changed, or copied without need; states served for another model, layout, shape or tokens; the
  * application's memory released too early, twice or never; a slow tier that keeps the application
- * waiting for longer than computing takes; unchecked arguments; leaks after failed allocations. The
- * program starts itself as a second process. */
+ * waiting for longer than computing takes; puts that are lost although they wait, or without a
+ * count; an entry that is there taken for a new one; unchecked arguments; leaks after failed
+ * allocations. The program starts itself as a second process. */
 #include "store/raw_states.h"
 
 #include <promptcache/bench.h>
@@ -14,6 +15,7 @@
 
 #include "base/clock.h"
 #include "at_rest.h"
+#include "own_states.h"
 #include "slow_tier.h"
 #include "store/cache_internal.h"
 #include "testing.h"
@@ -521,6 +523,40 @@ static void second_process(const char *program, const char *folder)
     CHECK_INT(WIFEXITED(code) ? WEXITSTATUS(code) : -1, 0);
 }
 
+enum { PUTS = 120, MEBIBYTE = 1 << 20 };
+
+/* Faster than the folder takes them. Each reaches it, or is counted. */
+static void many(const char *path, uint64_t flags)
+{
+    pc_context *context = own_context();
+    pc_cache_options o = PC_CACHE_OPTIONS_INIT;
+    pc_tier_stats s = PC_TIER_STATS_INIT;
+    pc_cache *cache = NULL;
+    pc_status flushed;
+    o.disk_path = path;
+    o.ram_bytes = 16 * MEBIBYTE;
+    o.deadline_seconds = 60;
+    CHECK_OK(pc_cache_new(&cache, context, &o));
+    for (int32_t n = 0; n < PUTS; n++)
+        CHECK_OK(own_put(cache, context, NULL, n, MEBIBYTE, flags));
+    if (flags & PC_PUT_WAIT)
+        CHECK_STATUS(own_put(cache, context, NULL, PUTS - 1, MEBIBYTE, flags), PC_EXISTS);
+    flushed = pc_cache_flush(cache);
+    CHECK_OK(pc_cache_get_tier_stats(cache, PC_TIER_DISK, &s));
+    CHECK_INT(s.stored + s.dropped, PUTS);
+    CHECK_STATUS(flushed, s.dropped ? PC_MISS : PC_OK);
+    CHECK_OK(pc_cache_flush(cache));
+    if (flags & PC_PUT_WAIT)
+        CHECK_INT(s.dropped, 0);
+    pc_cache_free(cache);
+    CHECK_OK(pc_cache_new(&cache, context, &o));
+    if (flags & PC_PUT_WAIT)
+        for (int32_t n = 0; n < PUTS; n++)
+            CHECK_OK(own_get(cache, NULL, n, MEBIBYTE));
+    pc_cache_free(cache);
+    pc_context_free(context);
+}
+
 /* Every allocation of wrap, put and get fails once; nothing leaks. */
 static void out_of_memory(void)
 {
@@ -609,6 +645,10 @@ int main(int argc, char **argv)
         from_disk(context, folder, 0, 1);
         second_process(argv[0], folder);
         from_disk(context, mapped, PC_CACHE_MMAP, 1);
+        snprintf(mapped, sizeof mapped, "%s/many", folder);
+        many(mapped, 0);
+        snprintf(mapped, sizeof mapped, "%s/waiting", folder);
+        many(mapped, PC_PUT_WAIT);
         slow_and_broken(context);
         out_of_memory();
     }

@@ -1,7 +1,8 @@
 /* Catches: records with other data than their segments (parent, priority, cost, tenant, time to
  * live); records that call lossy states exact; more bytes waiting than allowed; segments written to
- * the wrong tiers. The tiers are the test's: they note what they get, and can block the writing
- * thread. */
+ * the wrong tiers; segments that are dropped without being counted or told of, although their put
+ * was to wait, or for ever. The tiers are the test's: they note what they get, and can block the
+ * writing thread. */
 #include "store/cache_internal.h"
 
 #include <string.h>
@@ -191,7 +192,7 @@ static void times(void)
 
 static uint64_t not_written(world *w)
 {
-    return atomic_load(&w->cache->counts.not_written);
+    return pc__cache_dropped(w->cache);
 }
 
 /* Exactly as many bytes may wait as allowed, and no more; as many again once they are written. */
@@ -209,11 +210,93 @@ static void room(int in_host)
         pc__write_behind(w.cache, &(pc__entry_desc){.cost = 1}, one, in_host);
         CHECK_INT(not_written(&w), round);
         atomic_store(&w.gate, 1);
-        CHECK_OK(pc_cache_flush(w.cache));
+        CHECK_STATUS(pc_cache_flush(w.cache), PC_MISS);
+        CHECK_OK(pc_cache_flush(w.cache)); /* told once */
         CHECK_INT(w.tiers[PC_TIER_DISK].puts, round);
     }
     pc__segment_unref(all);
     pc__segment_unref(one);
+    end(&w);
+}
+
+static uint64_t counted(world *w)
+{
+    pc_tier_stats tier = PC_TIER_STATS_INIT;
+    pc_cache_stats all = PC_CACHE_STATS_INIT;
+    CHECK_OK(pc_cache_get_tier_stats(w->cache, PC_TIER_DISK, &tier));
+    CHECK_OK(pc_cache_get_stats(w->cache, &all));
+    CHECK_INT(all.dropped, tier.dropped);
+    return tier.dropped;
+}
+
+/* A segment that had no room is written at its next use, once there is room, and counted once. */
+static void at_next_use(void)
+{
+    const pc__id key = {{9}};
+    char text[16384], line[100];
+    size_t size;
+    world w;
+    start(&w, 0);
+    pc_segment *all = make(w.cache->room_inside, 0), *one = make(1, 0);
+    atomic_store(&w.gate, 0);
+    pc__write_behind(w.cache, &(pc__entry_desc){.cost = 1}, all, 1);
+    CHECK_INT(counted(&w), 0);
+    pc__write_behind(w.cache, &(pc__entry_desc){.cost = 1}, one, 1);
+    CHECK_INT(counted(&w), 1);
+    pc__write_reused(w.cache, &key, one, 0);
+    CHECK_INT(counted(&w), 1);
+    atomic_store(&w.gate, 1);
+    CHECK_STATUS(pc_cache_flush(w.cache), PC_MISS);
+    pc__write_reused(w.cache, &key, one, 0);
+    CHECK_OK(pc_cache_flush(w.cache));
+    CHECK_INT(w.tiers[PC_TIER_DISK].puts, 2);
+    CHECK(pc__id_equal(&w.tiers[PC_TIER_DISK].last.key, &key));
+    pc__write_reused(w.cache, &key, one, 0); /* it is there now */
+    CHECK_OK(pc_cache_flush(w.cache));
+    CHECK_INT(w.tiers[PC_TIER_DISK].puts, 2);
+    CHECK_OK(pc_cache_prometheus(w.cache, text, sizeof text, &size));
+    snprintf(line, sizeof line, "promptcache_tier_dropped_total{tier=\"disk\"} 1\n");
+    CHECK(size < sizeof text && (text[size] = 0, strstr(text, line)));
+    pc__segment_unref(all);
+    pc__segment_unref(one);
+    end(&w);
+}
+
+static void *open_gate(void *arg)
+{
+    const struct timespec moment = {0, 50000000};
+    world *w = arg;
+    nanosleep(&moment, NULL);
+    atomic_store(&w->gate, 1);
+    return NULL;
+}
+
+/* A put that waits: for room, and for itself if it is larger than all room. */
+static void waits(int in_ram)
+{
+    const pc__entry_desc desc = {.cost = 1, .wait_for_room = 1};
+    pthread_t opener;
+    world w;
+    start(&w, 0);
+    w.cache->tiers[PC_TIER_COMPRESSED] = NULL;
+    uint64_t room = in_ram ? w.cache->room_inside : w.cache->room_outside;
+    pc_segment *all = make(room, 0), *one = make(1, 0), *more = make(room + 1, 0);
+    atomic_store(&w.gate, 0);
+    pc__write_behind(w.cache, &desc, all, in_ram);
+    CHECK_INT(pthread_create(&opener, NULL, open_gate, &w), 0);
+    pc__write_behind(w.cache, &desc, one, in_ram);
+    CHECK(atomic_load(&w.gate));
+    pthread_join(opener, NULL);
+    pc__write_behind(w.cache, &desc, more, in_ram);
+    if (!in_ram) /* its memory is in no budget */
+        CHECK_INT(w.tiers[PC_TIER_DISK].puts, 3);
+    CHECK_OK(pc_cache_flush(w.cache));
+    CHECK_INT(w.tiers[PC_TIER_DISK].puts, 3);
+    CHECK_INT(counted(&w), 0);
+    CHECK_INT(atomic_load(&w.cache->inside) + atomic_load(&w.cache->outside), 0);
+    pc__segment_unref(all);
+    pc__segment_unref(one);
+    pc__segment_unref(more);
     end(&w);
 }
 
@@ -235,7 +318,7 @@ static void distrusted(void)
         CHECK_INT(not_written(&w), i); /* at once */
     }
     atomic_store(&w.gate, 1);
-    CHECK_OK(pc_cache_flush(w.cache));
+    CHECK_STATUS(pc_cache_flush(w.cache), PC_MISS);
     CHECK_INT(w.tiers[PC_TIER_DISK].puts, 1);
     CHECK_INT(not_written(&w), 3);
     pc__segment_unref(segment);
@@ -270,6 +353,9 @@ int main(void)
     times();
     room(1);
     room(0);
+    at_next_use();
+    waits(1);
+    waits(0);
     distrusted();
     evicted();
     return pc_test_end();

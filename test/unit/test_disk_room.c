@@ -289,6 +289,24 @@ static void test_own_limit(void)
     disk_close_tier(tier);
 }
 
+/* Sealed records show other ids of their tenants. */
+static void test_sealed_limit(void)
+{
+    const uint8_t seal_key[32] = {5};
+    const uint64_t each = one_record() + 4096;
+    pc__tier *tier = NULL;
+    pc__id a;
+    memset(a.bytes, A, sizeof a.bytes);
+    CHECK_OK(disk_open(&tier, disk_fresh_folder(), &(disk_options){.seal_key = seal_key}));
+    CHECK_OK(tier->ops->set_quota(tier, &a, each * 4));
+    for (uint32_t n = 0; n < 2 * EACH; n++) {
+        CHECK_OK(put_for(tier, A, n, NULL));
+        CHECK_OK(put_for(tier, B, n, NULL));
+    }
+    CHECK(disk_stats(tier).segments >= 2 * EACH + 3 && disk_stats(tier).segments < 3 * EACH);
+    disk_close_tier(tier);
+}
+
 /* What another process writes for a tenant counts, too, and the share holds for it. */
 static void test_processes(void)
 {
@@ -325,6 +343,7 @@ int main(void)
     test_account();
     test_two_tenants();
     test_own_limit();
+    test_sealed_limit();
     test_processes();
     int folder = open(pc_test_folder(), O_RDONLY | O_DIRECTORY),
         can = folder >= 0 && pc__file_system(folder) & PC__FS_COUNTS_USERS;

@@ -209,7 +209,7 @@ static void stored_states(void)
     if (every_object[CACHE])
         pc_cache_pin(every_object[CACHE], key, 1, 0);
     if (every_object[CACHE])
-        pc_cache_set_quota(every_object[CACHE], "salt", 4, 1 << 16);
+        pc_cache_set_quota(every_object[CACHE], PC_TIER_RAM, "salt", 4, 1 << 16);
     if (every_object[CACHE])
         pc_cache_prometheus(every_object[CACHE], text, sizeof text, &size);
     if (every_object[CACHE])

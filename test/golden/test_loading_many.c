@@ -93,7 +93,7 @@ static void together(void)
         pthread_join(ids[i], NULL);
         CHECK_INT(workers[i].wrong, 0);
     }
-    CHECK_OK(pc_cache_flush(w.cache));
+    CHECK(pc_cache_flush(w.cache) >= 0);
     end(&w);
 }
 

@@ -74,7 +74,7 @@ static void loaded_or_told(const world *w, uint32_t mode, int kind)
     pc_test_text want = answer(w->prompt, NULL, mode, 4, &alone),
                  got = answer(w->prompt, cache, mode, 4, &s);
     CHECK(want.size > 0 && !memcmp(&want, &got, sizeof want));
-    CHECK_OK(pc_cache_flush(cache));
+    CHECK(pc_cache_flush(cache) >= 0);
     pc_test_forget(cache);
     pc_faults_set(&faults, kind, 20);
     got = answer(w->prompt, cache, mode, 4, &s);
@@ -102,10 +102,10 @@ static void never_late(const world *w, uint32_t mode, int kind)
     pc_test_text want = answer(w->prompt, NULL, mode, 4, &alone), got;
     double computing = 0, waiting = 0;
     answer(w->prompt, cache, mode, 4, &s);
-    CHECK_OK(pc_cache_flush(cache));
+    CHECK(pc_cache_flush(cache) >= 0);
     pc_faults_set(&faults, kind, 200);
     for (int i = 0; i < ROUNDS; i++) {
-        CHECK_OK(pc_cache_flush(cache)); /* loads under way are finished */
+        CHECK(pc_cache_flush(cache) >= 0); /* loads under way are finished */
         pc_test_forget(cache);
         answer(w->prompt, NULL, mode, 1, &alone);
         got = answer(w->prompt, cache, mode, 4, &s);
@@ -117,7 +117,7 @@ static void never_late(const world *w, uint32_t mode, int kind)
     CHECK(waiting
           <= 0.2 * computing
                  + 0.002 * (double)ROUNDS); /* 0.04 and a scheduler's slice, on a busy machine */
-    CHECK_OK(pc_cache_flush(cache));
+    CHECK(pc_cache_flush(cache) >= 0);
     balanced(cache);
     pc_cache_free(cache);
 }
@@ -141,7 +141,7 @@ static void layer_by_layer(const world *demo, uint32_t mode, int kind, unsigned 
     CHECK_OK(pc_prompt_parse(&one.prompt, &one.schema, 1, prompt, sizeof prompt - 1, NULL));
     want = answer(w->prompt, NULL, mode, 4, &alone);
     answer(w->prompt, cache, mode, 4, &s);
-    CHECK_OK(pc_cache_flush(cache));
+    CHECK(pc_cache_flush(cache) >= 0);
     pc_test_forget(cache);
     pc_faults_set(&faults, kind, kind == PC_FAULT_SLOW ? 300 : 3000);
     atomic_store(&faults.good_blocks, 3);
@@ -178,7 +178,7 @@ static pc_stats load_of(const world *w, const char *text, pc_cache *cache, pc_fa
     CHECK_OK(pc_prompt_parse(&prompt, &w->schema, 1, text, strlen(text), NULL));
     pc_faults_set(faults, PC_FAULT_NONE, 0);
     answer(prompt, cache, PC_ENCODE_INDEPENDENT, 1, &s);
-    CHECK_OK(pc_cache_flush(cache));
+    CHECK(pc_cache_flush(cache) >= 0);
     pc_test_forget(cache);
     pc_faults_set(faults, PC_FAULT_SLOW, 1000);
     before = atomic_load(&cache->counts.loads);
@@ -245,7 +245,7 @@ static void overtaken(const world *w)
     pc_test_text want = answer(w->prompt, NULL, PC_ENCODE_INDEPENDENT, 4, &alone), got;
     alone = ask_slowly(w, cache, &got);
     CHECK(!memcmp(&want, &got, sizeof want));
-    CHECK_OK(pc_cache_flush(cache));
+    CHECK(pc_cache_flush(cache) >= 0);
     pc_test_forget(cache);
     atomic_store(&faults.open_delay, 6000);
     s = ask_slowly(w, cache, &got);
@@ -274,7 +274,7 @@ static void cancelled_request(const world *w)
     pc_cache *cache = pc_slow_cache_new(w->context, &faults, PC_CACHE_ALWAYS_LOAD, 0);
     pc_stats s;
     answer(w->prompt, cache, PC_ENCODE_INDEPENDENT, 1, &s);
-    CHECK_OK(pc_cache_flush(cache));
+    CHECK(pc_cache_flush(cache) >= 0);
     pc_test_forget(cache);
     pc_faults_set(&faults, PC_FAULT_NONE, 3000);
     for (int i = 0; i < 4; i++) {
@@ -320,7 +320,7 @@ static void real_tiers(const world *w, uint64_t flags, int sealed)
             for (uint32_t t = 0; t < PC_TIER_COUNT; t++)
                 from[t] += again ? s.tokens_tier[t] : 0;
         }
-        CHECK_OK(pc_cache_flush(cache));
+        CHECK(pc_cache_flush(cache) >= 0);
         balanced(cache);
         pc_cache_free(cache);
     }
@@ -345,7 +345,7 @@ static void through_packed(const world *w)
         pc_test_text got = answer(w->prompt, cache, i % 2 ? PC_ENCODE_SINK : PC_ENCODE_INDEPENDENT,
                                   4, &s);
         CHECK(!memcmp(&want[i % 2], &got, sizeof got));
-        CHECK_OK(pc_cache_flush(cache));
+        CHECK(pc_cache_flush(cache) >= 0);
         from += s.tokens_tier[PC_TIER_COMPRESSED];
     }
     CHECK_OK(pc_cache_get_tier_stats(cache, PC_TIER_COMPRESSED, &packed));
@@ -404,7 +404,7 @@ static void together(const world *w, const pc_test_text want[4], uint64_t flags)
         pthread_join(ids[i], NULL);
         CHECK_INT(workers[i].wrong, 0);
     }
-    CHECK_OK(pc_cache_flush(cache));
+    CHECK(pc_cache_flush(cache) >= 0);
     balanced(cache);
     pc_cache_free(cache);
     CHECK_INT(atomic_load(&faults.open_now), 0);

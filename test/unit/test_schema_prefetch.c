@@ -62,7 +62,7 @@ static uint64_t fill(const toy_world *w, const char *folder)
     pc_cache *cache = open_cache(w, folder, 0, 0);
     uint64_t count;
     CHECK_OK(pc_schema_encode(w->schema, cache, NULL));
-    CHECK_OK(pc_cache_flush(cache));
+    CHECK(pc_cache_flush(cache) >= 0);
     count = tier_stats(cache, PC_TIER_DISK).segments;
     CHECK(count > 5);
     CHECK_INT(count, tier_stats(cache, PC_TIER_RAM).segments);
@@ -199,7 +199,7 @@ static void without_memory(void)
         for (int i = 0; cache && i < 3; i++) {
             toy_answer a = toy_generate(prompt, cache, g);
             CHECK(a.status == PC_ERR_NOMEM || (a.status == PC_OK && same(&a, &want)));
-            CHECK_OK(pc_cache_flush(cache));
+            CHECK(pc_cache_flush(cache) >= 0);
         }
         reached = memory.calls >= memory.fail_at;
         CHECK(reached

@@ -80,7 +80,8 @@
  * - Everything is since version 0.1.
  *
  * Caveats
- * - After fork() only the parent may go on using a context that has worker threads.
+ * - After fork(), a child computes on one thread. It cannot use caches with tiers below RAM, memos
+ *   and folders of its parent (PC_ERR_STATE), and may free everything (doc/threading.md).
  * - Callbacks run on the calling thread unless the comment says otherwise. They may free any
  *   object: a call holds its objects until it returns (doc/threading.md).
  * - Do not dlclose() the library while a context lives.
@@ -513,7 +514,8 @@ typedef struct pc_tier_stats {
 /* Opens a cache and starts its I/O threads.
  * Returns PC_ERR_IO or PC_ERR_STATE (the folder cannot be used), PC_ERR_UNSUPPORTED (the library
  * was built without a tier's library). A server that does not answer is no error: the cache tries
- * again. A disk without room for a new folder is logged, and DISK fails until there is room.
+ * again. A disk without room for a new folder is logged, and DISK fails until there is room. So is
+ * a folder that another process keeps locked: it is read, and nothing is written until it is free.
  * Handle: internally locked. One cache may serve many models. */
 PC_API pc_status pc_cache_new(pc_cache **out, pc_context *context, const pc_cache_options *options);
 /* Finishes pending writes, each within its deadline, then frees. If the folder was over its budget

@@ -5,6 +5,7 @@
  *   kernels NAME
  *   ROWS CACHED_NS MEMORY_NS      for 1, 2, 4 … query vectors */
 #include <errno.h>
+#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -104,9 +105,17 @@ pc_status pc__costs_read(const pc_allocator *mem, const char *path, const char *
     char *text = NULL;
     size_t size;
     struct stat there;
-    if (stat(path, &there) && errno == ENOENT)
-        return pc__fail(PC_ERR_NOT_FOUND, "%s: no such file", path);
-    pc_status status = pc__file_read(mem, path, 1 << 16, &text, &size);
+    /* Not through a link, which could lead to a file of somebody else. */
+    int fd = open(path, O_RDONLY | O_NOFOLLOW | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
+    if (fd < 0 && errno == ELOOP)
+        return pc__fail(PC_ERR_IO, "%s: is a link, which is not followed", path);
+    pc_status status = pc__file_take(fd, path, &size);
+    if (status >= 0 && (fstat(fd, &there) || there.st_mode & (S_IWGRP | S_IWOTH))) {
+        close(fd);
+        return pc__fail(PC_ERR_STATE, "%s: others may write to it; 'chmod go-w' ends that", path);
+    }
+    if (status >= 0)
+        status = pc__file_read_open(mem, fd, path, 1 << 16, &text, size);
     if (status >= 0)
         status = parse_costs(text, path, kernels, costs);
     pc__free(mem, text);
@@ -138,13 +147,16 @@ static int print_costs(FILE *file, const pc_costs *costs)
 pc_status pc__costs_write(const pc_allocator *mem, const char *path, const pc_costs *costs)
 {
     size_t size = strlen(path) + 32;
+    int fd;
     char *fresh = pc__alloc(mem, size);
     pc_status status = fresh ? make_costs_folder(mem, path) : PC_ERR_NOMEM;
     FILE *file;
     if (status < 0)
         goto done;
     snprintf(fresh, size, "%s.%ld", path, (long)getpid());
-    file = fopen(fresh, "w");
+    unlink(fresh); /* of a process that was killed */
+    fd = open(fresh, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0644);
+    file = fd < 0 ? NULL : fdopen(fd, "w");
     if (!file || print_costs(file, costs) || rename(fresh, path)) {
         status = pc__fail(PC_ERR_IO, "%s: %s", path, strerror(errno));
         remove(fresh);

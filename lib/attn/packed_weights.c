@@ -340,9 +340,14 @@ static int write_ends(pc__packed *p)
 
 static void publish(pc__packed *p, int complete)
 {
+    if (!complete) { /* the error text says why */
+        pc__dir_discard(&p->dir, p->draft, p->written);
+        p->written = -1;
+        return;
+    }
     if (!p->error)
-        p->error = complete ? write_ends(p) : ECANCELED;
-    if (pc__dir_commit(&p->dir, p->draft, p->name, p->written, p->error, 1) < 0 && complete)
+        p->error = write_ends(p);
+    if (pc__dir_commit(&p->dir, p->draft, p->name, p->written, p->error, 1) < 0)
         log_reason(p, "not written");
     p->written = -1;
 }

@@ -8,6 +8,7 @@
 #include <sched.h>
 
 #include "base/environment.h"
+#include "base/process.h"
 #include "base/threads.h"
 
 static uint32_t usable_cores(void)
@@ -60,6 +61,7 @@ pc_status pc_context_new(pc_context **out, const pc_context_options *options)
     if (!context)
         return PC_ERR_NOMEM;
     atomic_init(&context->references, 1);
+    context->process = pc__process();
     context->mem = *mem;
     context->log = o.log;
     context->log_user = o.log_user;
@@ -84,12 +86,19 @@ pc_context *pc__context_ref(pc_context *context)
     return context;
 }
 
+/* The driver of a device is of no use in a child after fork(). */
+static int may_free_backend(const pc_context *context)
+{
+    return !*context->backend_name || !strcmp(context->backend_name, "cpu")
+           || pc__is_own_process(context->process);
+}
+
 void pc__context_unref(pc_context *context)
 {
     if (context && atomic_fetch_sub_explicit(&context->references, 1, memory_order_acq_rel) == 1) {
         pc_allocator mem = context->mem;
         void *next;
-        if (context->free_backend)
+        if (context->free_backend && may_free_backend(context))
             context->free_backend(context->backend);
         pc__pool_free(context->pool);
         for (size_t i = 0; i < PC__WORK_BLOCKS; i++)

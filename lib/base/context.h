@@ -3,6 +3,7 @@
 #define PC_BASE_CONTEXT_H
 
 #include <stdatomic.h>
+#include <sys/types.h>
 
 #include "base/fail.h"
 #include "base/hold.h"
@@ -15,6 +16,7 @@ enum { PC__WORK_BLOCKS = 6, PC__BACKEND_NAME = 32 };
 
 struct pc_context {
     atomic_size_t references;
+    pid_t process; /* that made it */
     pc_allocator mem;
     pc_log_fn log;
     void *log_user;

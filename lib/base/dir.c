@@ -78,7 +78,7 @@ int pc__dir_is_gone(const pc__dir *dir)
 
 int pc__dir_is_trusted(const pc__dir *dir, const struct stat *st)
 {
-    return S_ISREG(st->st_mode) && st->st_size >= 0
+    return S_ISREG(st->st_mode) && st->st_size >= 0 && !(st->st_mode & (S_IWGRP | S_IWOTH))
            && (st->st_uid == dir->owner || st->st_uid == geteuid() || st->st_uid == 0);
 }
 
@@ -101,6 +101,12 @@ pc_status pc__dir_file(const pc__dir *dir, const char *name, int flags, int *fd,
         return PC_OK;
     close(*fd);
     *fd = -1;
+    if (S_ISREG(st->st_mode) && st->st_mode & (S_IWGRP | S_IWOTH))
+        return pc__fail(
+            PC_ERR_STATE,
+            "%s/%s: others may write to it (mode %03o); remove it if you do not know who "
+            "has, else 'chmod go-w' ends that",
+            dir->path, name, (unsigned)(st->st_mode & 0777));
     return pc__fail(PC_ERR_STATE, "%s/%s: not a regular file of this user", dir->path, name);
 }
 
@@ -171,7 +177,8 @@ pc_status pc__dir_lock(const pc__dir *dir, const char *name, double deadline, in
             return PC_OK;
         }
         if (pc__now() >= deadline) {
-            pc__fail(PC_ERR_IO, "%s/%s: others hold the lock beyond the deadline", dir->path, name);
+            pc__fail(PC_ERR_IO, "%s/%s: another process holds the lock%s", dir->path, name,
+                     deadline > 0 ? ", still at the deadline" : "");
             return PC_AGAIN;
         }
         nanosleep(&wait, NULL);
@@ -202,6 +209,12 @@ pc_status pc__dir_commit(const pc__dir *dir, const char *draft, const char *name
     status = pc__dir_fault(dir, name);
     unlinkat(dir->fd, draft, 0);
     return status;
+}
+
+void pc__dir_discard(const pc__dir *dir, const char *draft, int fd)
+{
+    close(fd);
+    unlinkat(dir->fd, draft, 0);
 }
 
 pc_status pc__dir_publish(const pc__dir *dir, const char *draft, const char *name, const void *data,

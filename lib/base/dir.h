@@ -1,5 +1,6 @@
 /* A folder as a descriptor. Its content is not trusted: names are opened relative to it without
- * following links, and only regular files of its owner, of this user or of root are used. The path
+ * following links, and only regular files of its owner, of this user or of root are used, if no
+ * other user may write to them. The path
  * of the folder itself may contain links. */
 #ifndef PC_BASE_DIR_H
 #define PC_BASE_DIR_H
@@ -42,7 +43,8 @@ pc_status pc__dir_read_at(const pc__dir *dir, const pc_allocator *mem, const cha
 int pc__dir_has(const pc__dir *dir, const char *name, int fd);
 /* flock(LOCK_EX) on a file of it, which is made if it is missing. *fd: -1, or the result of an
  * earlier call; afterwards the open file, unless opening failed. PC_AGAIN: others hold the lock
- * beyond `deadline` (pc__now clock; the error text is set). PC_ERR_IO, PC_ERR_STATE. */
+ * beyond `deadline` (pc__now clock; 0: it does not wait; the error text is set). PC_ERR_IO,
+ * PC_ERR_STATE. */
 pc_status pc__dir_lock(const pc__dir *dir, const char *name, double deadline, int *fd);
 /* Replaces a file as a whole: writes `draft`, a name that only this process uses, and renames it.
  * `sync`: returns when it is on the disk. PC_ERR_IO: the old file stays; but if only the sync of
@@ -54,6 +56,8 @@ pc_status pc__dir_publish(const pc__dir *dir, const char *draft, const char *nam
 pc_status pc__dir_draft(const pc__dir *dir, const char *draft, int *fd);
 pc_status pc__dir_commit(const pc__dir *dir, const char *draft, const char *name, int fd, int error,
                          int sync);
+/* Removes the draft that is not to be published; leaves the error text as it is. Closes `fd`. */
+void pc__dir_discard(const pc__dir *dir, const char *draft, int fd);
 /* PC_ERR_IO with "folder/name: reason of errno", or that the folder has been removed. */
 pc_status pc__dir_fault(const pc__dir *dir, const char *name);
 

@@ -9,11 +9,14 @@
 #include <pthread.h>
 #include <sched.h>
 
+#include "base/process.h"
+
 enum { SPINS = 4000 };
 static const unsigned SHUT = 1u << 31;
 
 struct pc__pool {
     pc_allocator mem;
+    pid_t process; /* that has the threads */
     pthread_t *threads;
     uint32_t started;
     pthread_mutex_t loop_lock; /* one loop at a time */
@@ -99,6 +102,7 @@ pc_status pc__pool_new(pc__pool **out, const pc_allocator *mem, uint32_t workers
     if (!pool)
         return PC_ERR_NOMEM;
     pool->mem = *mem;
+    pool->process = pc__process();
     atomic_init(&pool->gate, SHUT);
     pthread_mutex_init(&pool->loop_lock, NULL);
     pthread_mutex_init(&pool->lock, NULL);
@@ -119,10 +123,8 @@ pc_status pc__pool_new(pc__pool **out, const pc_allocator *mem, uint32_t workers
     return PC_OK;
 }
 
-void pc__pool_free(pc__pool *pool)
+static void end_threads(pc__pool *pool)
 {
-    if (!pool)
-        return;
     atomic_store_explicit(&pool->stop, 1, memory_order_release);
     next_epoch(pool);
     for (uint32_t i = 0; i < pool->started; i++)
@@ -130,6 +132,14 @@ void pc__pool_free(pc__pool *pool)
     pthread_cond_destroy(&pool->wake);
     pthread_mutex_destroy(&pool->lock);
     pthread_mutex_destroy(&pool->loop_lock);
+}
+
+void pc__pool_free(pc__pool *pool)
+{
+    if (!pool)
+        return;
+    if (pc__is_own_process(pool->process))
+        end_threads(pool);
     pc_allocator mem = pool->mem;
     pc__free(&mem, pool->threads);
     pc__free(&mem, pool);
@@ -159,7 +169,7 @@ void pc__parallel(const pc_context *context, size_t n, void (*body)(void *arg, s
 {
     if (n > 1 && context->parallel_for) {
         context->parallel_for(context->parallel_user, n, body, arg);
-    } else if (n > 1 && context->pool) {
+    } else if (n > 1 && context->pool && pc__is_own_process(context->pool->process)) {
         pool_run(context->pool, n, body, arg);
     } else {
         for (size_t i = 0; i < n; i++)

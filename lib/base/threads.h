@@ -6,7 +6,8 @@
 
 /* Runs body(arg, i) for every i < n and returns when all are done; the calling thread takes part.
  * Items are handed out one by one, which balances uneven ones. Must not be called from inside a
- * body. Safe from several threads; one loop runs at a time. */
+ * body. Safe from several threads; one loop runs at a time. In a child after
+ * fork() the pool has no threads: the calling thread does all. */
 void pc__parallel(const pc_context *context, size_t n, void (*body)(void *arg, size_t i),
                   void *arg);
 

@@ -259,6 +259,7 @@ pc_status pc_memo_add(pc_memo *memo, const pc_input *inputs, size_t count, const
     pc_memo_work w;
     pc_status status;
     PC__TRY_RETURN(check_add(memo, inputs, count));
+    PC__TRY_RETURN(pc__check_process(memo->process, "pc_memo_add", "the memo"));
     PC__TRY_RETURN(pc__memo_work_read(&w, work));
     PC__TRY_RETURN(pc__memo_write_begin(memo));
     status = add_all(memo, inputs, count, &w);
@@ -272,6 +273,7 @@ pc_status pc_memo_tidy(pc_memo *memo)
     pc_status status;
     if (!memo)
         return pc__fail(PC_ERR_INVALID, "pc_memo_tidy: memo is NULL");
+    PC__TRY_RETURN(pc__check_process(memo->process, "pc_memo_tidy", "the memo"));
     status = pc__map_store_tidy(memo->maps);
     if (status >= 0 && !pthread_mutex_trylock(&memo->writer)) { /* training saves them itself */
         status = pc__memo_index_save(memo);

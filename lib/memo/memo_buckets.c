@@ -16,7 +16,7 @@ static pc_status check_bucket(const pc_memo *memo, size_t index, const char *cal
 {
     if (!memo || index >= memo->head.bucket_count)
         return pc__fail(PC_ERR_INVALID, "%s: memo is NULL, or it has no bucket %zu", call, index);
-    return PC_OK;
+    return pc__check_process(memo->process, call, "the memo");
 }
 
 pc__memo_bucket pc__memo_bucket_now(const pc_memo *memo, size_t index)
@@ -138,6 +138,7 @@ pc_status pc_memo_get_stats(pc_memo *memo, pc_memo_stats *stats)
     pc_memo_stats out;
     if (!memo)
         return pc__fail(PC_ERR_INVALID, "pc_memo_get_stats: memo is NULL");
+    PC__TRY_RETURN(pc__check_process(memo->process, "pc_memo_get_stats", "the memo"));
     pc__map_store_get_stats(memo->maps, &out);
     pthread_mutex_lock(&memo->counting);
     out.lookups = memo->lookups;

@@ -13,7 +13,7 @@ pc_status pc__memo_check_model(const pc_memo *memo, const pc_model *model)
         && memcmp(memo->head.maps.model.bytes, model->info.fingerprint,
                   sizeof memo->head.maps.model.bytes))
         return pc__fail(PC_ERR_MISMATCH, "%s: the memo is of another model", memo->dir.path);
-    return PC_OK;
+    return pc__check_process(memo->process, "a request", "the memo");
 }
 
 pc__map_shape pc__memo_shape(const pc_memo *memo, size_t tokens)
@@ -112,7 +112,7 @@ static int needs_look_up(pc_memo *memo, const pc_input *input, const double *thr
 pc_status pc__memo_find(pc_memo *memo, const pc_input *inputs, size_t count,
                         const double *threshold, pc__memo_found *found, pc__memo_times *times)
 {
-    pc_status status = PC_OK;
+    pc_status status = pc__check_process(memo->process, "a request", "the memo");
     memset(times, 0, sizeof *times);
     for (size_t i = 0; i < count && status >= 0; i++) {
         found[i].bucket = pc__memo_bucket_of(memo, inputs[i].count);

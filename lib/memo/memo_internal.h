@@ -12,6 +12,7 @@
 
 #include "base/dir.h"
 #include "base/hash_table.h"
+#include "base/process.h"
 #include "memo/memo.h"
 #include "memo/train/projector.h"
 #include "model/model.h"
@@ -60,6 +61,7 @@ typedef struct pc__memo_entry {
 
 struct pc_memo {
     atomic_size_t references;
+    pid_t process; /* that has opened it */
     pc_allocator mem;
     pc_model *model;
     pc_memo_options options; /* bucket_tokens is NULL */

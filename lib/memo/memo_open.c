@@ -250,6 +250,7 @@ pc_status pc_memo_open(pc_memo **out, const pc_model *model, const char *folder,
     if (!memo)
         return PC_ERR_NOMEM;
     atomic_init(&memo->references, 1);
+    memo->process = pc__process();
     memo->mem = model->context->mem;
     memo->model = pc__model_ref(model);
     memo->options = o;
@@ -279,7 +280,8 @@ void pc_memo_free(pc_memo *memo)
     if (!memo || atomic_fetch_sub_explicit(&memo->references, 1, memory_order_acq_rel) != 1)
         return;
     mem = memo->mem;
-    if (memo->is_open && !(memo->options.flags & PC_MEMO_READ_ONLY))
+    if (memo->is_open && !(memo->options.flags & PC_MEMO_READ_ONLY)
+        && pc__is_own_process(memo->process))
         (void)pc__memo_index_save(memo);
     if (memo->lengths)
         pc__memo_index_free(memo->lengths, index_count(memo));

@@ -261,6 +261,7 @@ pc_status pc_memo_train(pc_memo *memo, const pc_memo_work *work)
     PC__TRY_RETURN(pc__memo_work_read(&w, work));
     if (!memo)
         return pc__fail(PC_ERR_INVALID, "pc_memo_train: memo is NULL");
+    PC__TRY_RETURN(pc__check_process(memo->process, "pc_memo_train", "the memo"));
     if (memo->options.flags & PC_MEMO_READ_ONLY)
         return pc__fail(PC_ERR_STATE, "pc_memo_train: %s was opened read-only", memo->dir.path);
     PC__TRY_RETURN(pc__memo_write_begin(memo));

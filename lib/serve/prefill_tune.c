@@ -210,6 +210,7 @@ pc_status pc_memo_tune(pc_memo *memo, const pc_input *inputs, size_t count,
         t.logits = pc__prefill_batch_logits(t.model);
     }
     PC__TRY_RETURN(check_tuning(&t));
+    PC__TRY_RETURN(pc__memo_check_model(memo, t.model));
     mem = &t.model->context->mem;
     t.trials = pc__calloc(mem, count, sizeof *t.trials);
     t.both = pc__calloc(mem, 2 * AT_ONCE, (t.hidden + t.logits) * sizeof *t.both);

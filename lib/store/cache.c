@@ -5,11 +5,26 @@
 
 #include "attn/kernels.h"
 
+static int is_inherited(const pc_cache *cache)
+{
+    return cache->process && !pc__is_own_process(cache->process);
+}
+
+pc_status pc__cache_check(const pc_cache *cache, const char *call)
+{
+    if (!cache)
+        return pc__fail(PC_ERR_INVALID, "%s: cache is NULL", call);
+    return cache->process ? pc__check_process(cache->process, call, "the cache") : PC_OK;
+}
+
 pc_status pc__cache_get(pc_cache *cache, const pc__id *key, const int32_t *tokens, size_t count,
                         pc_segment **out)
 {
     uint32_t reason;
-    pc_status status = pc__ram_tier_get(cache->ram, key, tokens, count, out, &reason);
+    pc_status status;
+    *out = NULL;
+    PC__TRY_RETURN(pc__cache_check(cache, "a request"));
+    status = pc__ram_tier_get(cache->ram, key, tokens, count, out, &reason);
     atomic_fetch_add(&cache->counts.lookups, 1);
     if (status != PC_OK)
         return status;
@@ -39,6 +54,7 @@ pc_status pc__cache_put(pc_cache *cache, const pc__entry_desc *desc, const pc__i
     int admitted = 0, lower = image && cache->has_lower;
     if (winner)
         *winner = NULL;
+    PC__TRY_RETURN(pc__cache_check(cache, "a request"));
     if (lower) {
         PC__TRY_RETURN(set_description(cache, desc, image, segment));
         admitted = pc__write_is_admitted(cache, desc);
@@ -64,8 +80,8 @@ pc_status pc__cache_put(pc_cache *cache, const pc__entry_desc *desc, const pc__i
 
 int pc__cache_has_content(pc_cache *cache, const pc__id *content)
 {
-    int has_content = pc__ram_tier_has_content(cache->ram, content);
-    for (uint32_t t = 0; !has_content && t < PC_TIER_COUNT; t++)
+    int has_content = !is_inherited(cache) && pc__ram_tier_has_content(cache->ram, content);
+    for (uint32_t t = 0; !has_content && t < PC_TIER_COUNT && !is_inherited(cache); t++)
         has_content = cache->tiers[t]
                       && cache->tiers[t]->ops->has_content(cache->tiers[t], content);
     return has_content;
@@ -104,11 +120,13 @@ pc__estimate *pc__cache_estimate(pc_cache *cache)
 
 pc_status pc__cache_pin(pc_cache *cache, const pc__id *key)
 {
+    PC__TRY_RETURN(pc__cache_check(cache, "a request"));
     return pc__ram_tier_pin(cache->ram, key, PC__PIN_INTERNAL, 0);
 }
 
 pc_status pc__cache_unpin(pc_cache *cache, const pc__id *key)
 {
+    PC__TRY_RETURN(pc__cache_check(cache, "a request"));
     return pc__ram_tier_unpin(cache->ram, key, PC__PIN_INTERNAL);
 }
 
@@ -117,6 +135,7 @@ static pc_status check_pin(const pc_cache *cache, const uint8_t key[32], uint64_
 {
     if (!cache || !key)
         return pc__fail(PC_ERR_INVALID, "%s: cache or key is NULL", call);
+    PC__TRY_RETURN(pc__cache_check(cache, call));
     if (owner == PC__PIN_INTERNAL)
         return pc__fail(PC_ERR_INVALID, "%s: owner %#llx is the library's own", call,
                         (unsigned long long)owner);
@@ -158,8 +177,7 @@ pc_status pc_cache_set_quota(pc_cache *cache, uint32_t tier, const void *salt, s
     PC__HOLD(pc_cache, cache);
     pc__tier *lower;
     pc__id id;
-    if (!cache)
-        return pc__fail(PC_ERR_INVALID, "pc_cache_set_quota: cache is NULL");
+    PC__TRY_RETURN(pc__cache_check(cache, "pc_cache_set_quota"));
     if (!salt != !salt_size)
         return pc__fail(PC_ERR_INVALID,
                         "pc_cache_set_quota: only one of salt and salt_size is given");
@@ -206,6 +224,7 @@ pc_status pc_cache_get_stats(pc_cache *cache, pc_cache_stats *stats)
     pc_tier_stats ram = PC_TIER_STATS_INIT;
     if (!cache || !stats)
         return pc__fail(PC_ERR_INVALID, "pc_cache_get_stats: cache or stats is NULL");
+    PC__TRY_RETURN(pc__cache_check(cache, "pc_cache_get_stats"));
     ram_stats(cache, &ram);
     s.stored = ram.stored;
     s.refused = ram.refused;
@@ -245,6 +264,7 @@ pc_status pc_cache_get_tier_stats(pc_cache *cache, uint32_t tier, pc_tier_stats 
     pc_tier_stats s = PC_TIER_STATS_INIT;
     if (!cache || !stats)
         return pc__fail(PC_ERR_INVALID, "pc_cache_get_tier_stats: cache or stats is NULL");
+    PC__TRY_RETURN(pc__cache_check(cache, "pc_cache_get_tier_stats"));
     if (tier == PC_TIER_NONE || tier >= PC_TIER_COUNT)
         return pc__fail(PC_ERR_INVALID, "pc_cache_get_tier_stats: there is no tier %u", tier);
     pc__cache_tier_stats(cache, tier, &s);
@@ -255,8 +275,7 @@ pc_status pc_cache_get_tier_stats(pc_cache *cache, uint32_t tier, pc_tier_stats 
 pc_status pc_cache_clear(pc_cache *cache)
 {
     PC__HOLD(pc_cache, cache);
-    if (!cache)
-        return pc__fail(PC_ERR_INVALID, "pc_cache_clear: cache is NULL");
+    PC__TRY_RETURN(pc__cache_check(cache, "pc_cache_clear"));
     pc__ram_tier_clear(cache->ram);
     if (cache->tiers[PC_TIER_COMPRESSED])
         cache->tiers[PC_TIER_COMPRESSED]->ops->clear(cache->tiers[PC_TIER_COMPRESSED]);
@@ -265,7 +284,7 @@ pc_status pc_cache_clear(pc_cache *cache)
 
 uint64_t pc__cache_free_for_owner(pc_cache *cache, const void *owner, uint64_t bytes)
 {
-    uint64_t freed = pc__ram_tier_trim(cache->ram, 0, bytes, owner);
+    uint64_t freed = is_inherited(cache) ? 0 : pc__ram_tier_trim(cache->ram, 0, bytes, owner);
     /* The COMPRESSED tier may be about to get them. */
     if (freed && cache->tiers[PC_TIER_COMPRESSED])
         pc__io_flush(cache->io);
@@ -279,8 +298,7 @@ pc_status pc_cache_trim(pc_cache *cache, uint64_t bytes, uint64_t *freed)
     uint64_t gone;
     if (freed)
         *freed = 0;
-    if (!cache)
-        return pc__fail(PC_ERR_INVALID, "pc_cache_trim: cache is NULL");
+    PC__TRY_RETURN(pc__cache_check(cache, "pc_cache_trim"));
     gone = pc__ram_tier_trim(cache->ram, bytes, UINT64_MAX, NULL);
     if (freed)
         *freed = gone;
@@ -291,8 +309,7 @@ pc_status pc_cache_trim(pc_cache *cache, uint64_t bytes, uint64_t *freed)
 pc_status pc_cache_flush(pc_cache *cache)
 {
     PC__HOLD(pc_cache, cache);
-    if (!cache)
-        return pc__fail(PC_ERR_INVALID, "pc_cache_flush: cache is NULL");
+    PC__TRY_RETURN(pc__cache_check(cache, "pc_cache_flush"));
     if (pc__io_is_own_thread(cache->io))
         return pc__fail(PC_ERR_STATE,
                         "pc_cache_flush: a callback on a thread of the cache cannot wait for it");

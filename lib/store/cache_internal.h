@@ -14,6 +14,7 @@
 
 #include "base/clock.h"
 #include "base/hash_table.h"
+#include "base/process.h"
 #include "store/cache.h"
 #include "store/estimate.h"
 #include "store/io_threads.h"
@@ -39,6 +40,7 @@ typedef struct pc__cache_counts {
 
 struct pc_cache {
     atomic_size_t references;
+    pid_t process; /* that made it; 0: it has neither threads nor files, any may use it */
     pc_context *context;
     pc__ram_tier *ram;
     pc__tier *tiers[PC_TIER_COUNT]; /* COMPRESSED, DISK, REMOTE; NULL: none */
@@ -77,6 +79,9 @@ struct pc_cache {
  * NULL: it makes those that the options ask for. */
 pc_status pc__cache_new_over(pc_cache **out, pc_context *context, const pc_cache_options *options,
                              pc__tier *const *tiers);
+
+/* PC_ERR_INVALID: NULL. PC_ERR_STATE: a child after fork() has it from its parent. */
+pc_status pc__cache_check(const pc_cache *cache, const char *call);
 
 void pc__cache_report_event(const pc_cache *cache, uint32_t kind, uint32_t tier, uint32_t reason,
                             const pc__id *key, const pc_segment *segment);

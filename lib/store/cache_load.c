@@ -289,6 +289,7 @@ pc_status pc__cache_lookup_async(pc_cache *cache, const pc__load_request *reques
     pc_status status;
     *out = NULL;
     *reason = PC_REASON_FIRST_USE;
+    PC__TRY_RETURN(pc__cache_check(cache, "a request"));
     if (!cache->has_lower)
         return PC_MISS;
     do {
@@ -313,6 +314,7 @@ pc_status pc__cache_prefetch(pc_cache *cache, const pc__load_request *request)
     uint32_t reason, tier;
     double expected_seconds = 0;
     pc_status status;
+    PC__TRY_RETURN(pc__cache_check(cache, "a request"));
     if (!cache->has_lower || pc__ram_tier_has(cache->ram, &request->image->key))
         return PC_MISS;
     tier = best_tier(cache, request, &expected_seconds, &reason);

@@ -174,6 +174,7 @@ pc_status pc_cache_prometheus(pc_cache *cache, char *text, size_t capacity, size
     metrics_page p = {.text = text, .capacity = capacity};
     if (!cache || !size)
         return pc__fail(PC_ERR_INVALID, "pc_cache_prometheus: cache or size is NULL");
+    PC__TRY_RETURN(pc__cache_check(cache, "pc_cache_prometheus"));
     if (!text && capacity)
         return pc__fail(PC_ERR_INVALID, "pc_cache_prometheus: text is NULL, capacity is %zu",
                         capacity);

@@ -232,6 +232,7 @@ static void end_cache(void *user)
 {
     pc_cache *cache = user;
     pc_context *context = cache->context;
+    int is_own = !cache->process || pc__is_own_process(cache->process);
     cache->io = NULL;
     pc__ram_tier_free(cache->ram);
     for (uint32_t t = 0; t < PC_TIER_COUNT; t++)
@@ -243,8 +244,10 @@ static void end_cache(void *user)
     pc__free(&context->mem, cache->seal_key);
     pc__estimate_end(&cache->estimate);
     pc__hash_table_free(&cache->loads, &context->mem);
-    pthread_mutex_destroy(&cache->load_lock);
-    pthread_cond_destroy(&cache->load_done);
+    if (is_own) { /* a thread of the parent may hold or await them */
+        pthread_mutex_destroy(&cache->load_lock);
+        pthread_cond_destroy(&cache->load_done);
+    }
     pc__free(&context->mem, cache->salt);
     pc__free(&context->mem, cache);
     pc__context_unref(context);
@@ -296,6 +299,7 @@ pc_status pc__cache_new_over(pc_cache **out, pc_context *context, const pc_cache
     if (tiers)
         memcpy(cache->tiers, tiers, sizeof cache->tiers);
     cache->has_lower = lower ? 1 : 0;
+    cache->process = lower ? pc__process() : 0;
     if (lower)
         status = pc__io_new(&cache->io, &context->mem,
                             o.io_threads ? o.io_threads : DEFAULT_IO_THREADS, sweep_tiers, cache);

@@ -95,6 +95,7 @@ pc_status pc_cache_put(pc_cache *cache, const uint8_t key[32], pc_segment *segme
     pc__id parent, salt;
     if (!cache || !key || !segment)
         return pc__fail(PC_ERR_INVALID, "pc_cache_put: cache, key or segment is NULL");
+    PC__TRY_RETURN(pc__cache_check(cache, "pc_cache_put"));
     PC__TRY_RETURN(read_put_options(&o, options));
     if (segment->ops->raw && segment->ops->raw(segment->owner, segment->payload, &raw) >= 0)
         image.relative = raw.relative;
@@ -195,6 +196,7 @@ static pc_status check_get_arguments(pc_cache *cache, const uint8_t *key, const 
 {
     if (!cache || !key || !expect)
         return pc__fail(PC_ERR_INVALID, "pc_cache_get: cache, key or expect is NULL");
+    PC__TRY_RETURN(pc__cache_check(cache, "pc_cache_get"));
     if (!(cost >= 0 && cost < 1e18))
         return pc__fail(PC_ERR_INVALID, "pc_cache_get: cost_seconds is %g", cost);
     return info && info->struct_size < PC__V1_SIZE(pc_get_info, seconds) ? pc__fail(

@@ -94,6 +94,10 @@ static void run_write(pc__io_job *job, int give_up)
     write_job *w = (write_job *)job;
     pc_cache *cache = w->cache;
     uint32_t distrust = PC_REASON_NONE;
+    if (give_up == PC__IO_FORGET) {
+        free_job(w);
+        return;
+    }
     if (!w->is_probe) /* the tier may have failed since the job was queued */
         distrust = pc__estimate_distrust(&cache->estimate, w->tier);
     if (give_up || distrust)

@@ -11,6 +11,7 @@
 #endif
 
 #include "base/clock.h"
+#include "base/process.h"
 
 enum { MAX_QUEUED = 8192, LOWEST_PRIORITY = 19 };
 static const double IO_PATIENCE = 1.0; /* seconds that a write waits for a pause of the requests */
@@ -32,6 +33,7 @@ typedef struct worker {
 
 struct pc__io {
     pc_allocator mem;
+    pid_t process; /* that has the threads */
     pthread_mutex_t lock;
     pthread_cond_t load; /* signalled: there is a load */
     pthread_cond_t wake; /* signalled: the background thread may have a job */
@@ -243,6 +245,7 @@ pc_status pc__io_new(pc__io **out, const pc_allocator *mem, uint32_t threads,
     if (!io)
         return PC_ERR_NOMEM;
     io->mem = *mem;
+    io->process = pc__process();
     io->sweep = sweep;
     io->user = user;
     io->sweep_from = pc__now() + SWEEP_EVERY;
@@ -263,10 +266,26 @@ pc_status pc__io_new(pc__io **out, const pc_allocator *mem, uint32_t threads,
     return status;
 }
 
+/* In a child after fork(): there are no threads to wait for, and they may have held the lock. */
+static void free_inherited(pc__io *io)
+{
+    pc_allocator mem = io->mem;
+    int is_whole = !pthread_mutex_trylock(&io->lock);
+    for (pc__io_job *job = io->queues[PC__IO_WRITE].head, *next; is_whole && job; job = next) {
+        next = job->next;
+        job->run(job, PC__IO_FORGET);
+    }
+    pc__free(&mem, io);
+}
+
 void pc__io_free(pc__io *io)
 {
     if (!io)
         return;
+    if (!pc__is_own_process(io->process)) {
+        free_inherited(io);
+        return;
+    }
     pthread_mutex_lock(&io->lock);
     tell_threads_to_end(io);
     pthread_mutex_unlock(&io->lock);
@@ -367,6 +386,8 @@ int pc__io_await_write(pc__io *io)
 
 void pc__io_request_running(pc__io *io, int by)
 {
+    if (!pc__is_own_process(io->process))
+        return;
     pthread_mutex_lock(&io->lock);
     io->requests_running += by;
     if (io->requests_running <= 0

@@ -19,13 +19,17 @@ enum {
     PC__IO_MAX_THREADS = 64
 };
 
+enum { PC__IO_FORGET = 2 };
+
 typedef struct pc__io pc__io;
 
 /* First member of the caller's job; run() frees it. */
 typedef struct pc__io_job {
     struct pc__io_job *next;
-    void (*run)(struct pc__io_job *job, int give_up); /* give_up: the threads end, only free it */
-    double queued;                                    /* pc__now() */
+    /* give_up 1: the threads end, only free it. PC__IO_FORGET, of writes: the same in a child after
+     * fork(), without locks and reports. */
+    void (*run)(struct pc__io_job *job, int give_up);
+    double queued; /* pc__now() */
 } pc__io_job;
 
 /* Starts `threads` for loads, and the background thread. That one calls `sweep` now and then, in
@@ -34,7 +38,8 @@ typedef struct pc__io_job {
  * started. */
 pc_status pc__io_new(pc__io **out, const pc_allocator *mem, uint32_t threads,
                      int (*sweep)(void *user), void *user);
-/* Runs the queued writes, gives up all other jobs, ends the threads. NULL does nothing. */
+/* Runs the queued writes, gives up all other jobs, ends the threads. NULL does nothing. In a
+ * child after fork() it gives back memory only; jobs that read are lost with theirs. */
 void pc__io_free(pc__io *io);
 int pc__io_is_own_thread(const pc__io *io); /* NULL: 0 */
 /* As pc__io_free, on a thread of `io`, which cannot wait for itself. It returns at once; when that

@@ -1,7 +1,8 @@
 /* Catches: packed weights that give other logits than packing, or are copied; a stale, foreign, cut
  * or damaged file that is used, fails a load or stays; files of one CPU level read at another; a
- * load that fails because nothing can be written; models and processes that disturb each other;
- * leaks when memory runs out. */
+ * load that fails because nothing can be written, or for a reason of the folder where the model's
+ * is wanted; a file that others may write; models and processes that disturb each other; leaks when
+ * memory runs out. */
 #include <dirent.h>
 #include <fcntl.h>
 #include <promptcache/extend.h>
@@ -343,6 +344,53 @@ static void without_memory(void)
     }
 }
 
+/* A model that cannot be bound is refused for its own reason, and leaves no draft. */
+static void refused(void)
+{
+    char broken[340], why[300] = "", *at;
+    size_t size;
+    char *bytes = pc_test_read(model_path, &size);
+    pc_context *context = NULL;
+    pc_model *model = NULL;
+    pc_model_options how = PC_MODEL_OPTIONS_INIT;
+    snprintf(broken, sizeof broken, "%s.broken", model_path);
+    at = memmem(bytes, size, "blk.0.ffn_down.weight", 21);
+    CHECK(at != NULL);
+    if (at)
+        at[6] = 'x';
+    pc_test_write(broken, bytes, size);
+    free(bytes);
+    CHECK(!utimensat(AT_FDCWD, broken, (const struct timespec[2]){{1000, 0}, {1000, 0}}, 0));
+    CHECK_OK(pc_context_new(&context, NULL));
+    clear_folder();
+    for (int kept = 0; kept < 2; kept++) {
+        how.packed_weights = kept ? folder : NULL;
+        CHECK(pc_model_load(&model, context, broken, &how) < 0);
+        if (kept)
+            CHECK(!strcmp(why, pc_error_text()));
+        snprintf(why, sizeof why, "%s", pc_error_text());
+    }
+    CHECK(*why && !strstr(why, "pcpacked"));
+    unlink(broken);
+    pc_context_free(context);
+}
+
+/* Whoever could write the file could change what the model computes: nothing is read from it. */
+static void writable_by_others(const answer *want)
+{
+    char path[600];
+    clear_folder();
+    check_answer(folder, want);
+    CHECK_INT(count_files(".pcpacked", path), 1);
+    for (int what = 0; what < 2; what++) {
+        int64_t packed = bytes_of_load();
+        CHECK(!chmod(what ? folder : path, what ? 0770 : 0620));
+        CHECK(bytes_of_load() > packed + 100000);
+        check_answer(folder, want);
+        CHECK(!chmod(what ? folder : path, what ? 0700 : 0600));
+    }
+}
+
 int main(void)
 {
     size_t size;
@@ -369,6 +417,8 @@ int main(void)
     full_disk(&want);
     at_once(&want);
     without_memory();
+    refused();
+    writable_by_others(&want);
     clear_folder();
     free(want.logits);
     return pc_test_end();

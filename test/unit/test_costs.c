@@ -5,6 +5,8 @@
 
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 #include "attn/kernels.h"
 #include "attn/plan_internal.h"
@@ -116,6 +118,33 @@ static void refuses(const char *path, const char *text)
     CHECK_INT(in_force(path).source, PC_COSTS_BUILT_IN);
 }
 
+/* A link could lead to a file of somebody else, also where the draft is written. */
+static void links(void)
+{
+    char path[512], victim[512], draft[560];
+    pc_costs costs = table(7, 1, 3), read;
+    struct stat st;
+    size_t size;
+    snprintf(path, sizeof path, "%s/linked/costs", pc_test_folder());
+    snprintf(victim, sizeof victim, "%s/victim", pc_test_folder());
+    snprintf(draft, sizeof draft, "%s.%ld", path, (long)getpid());
+    CHECK_OK(pc__costs_write(&pc__libc_allocator, path, &costs));
+    pc_test_write(victim, "mine", 4);
+    CHECK(!symlink(victim, draft));
+    CHECK_OK(pc__costs_write(&pc__libc_allocator, path, &costs));
+    char *text = pc_test_read(victim, &size);
+    CHECK(text && size == 4 && !memcmp(text, "mine", 4));
+    free(text);
+    CHECK(!lstat(path, &st) && S_ISREG(st.st_mode));
+    CHECK(!rename(path, victim) && !symlink(victim, path));
+    CHECK_STATUS(pc__costs_read(&pc__libc_allocator, path, costs.kernels, &read), PC_ERR_IO);
+    CHECK_ERROR_HAS("link");
+    CHECK(!unlink(path) && !rename(victim, path));
+    CHECK_OK(pc__costs_read(&pc__libc_allocator, path, costs.kernels, &read));
+    CHECK(!chmod(path, 0666));
+    CHECK_STATUS(pc__costs_read(&pc__libc_allocator, path, costs.kernels, &read), PC_ERR_STATE);
+}
+
 static void files(void)
 {
     char path[512], head[256];
@@ -184,6 +213,7 @@ int main(void)
     tiles();
     plans_follow();
     files();
+    links();
     out_of_memory();
     CHECK_STATUS(pc_costs_get(NULL, &costs), PC_ERR_INVALID);
     return pc_test_end();

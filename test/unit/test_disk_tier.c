@@ -145,7 +145,7 @@ static void test_deadline(void)
     CHECK_STATUS(tier->ops->put(tier, &t.image, pc__now() + 0.05, &reason), PC_ERR_IO);
     CHECK(pc__now() - begin < 2);
     CHECK_INT(reason, PC_REASON_DEADLINE);
-    CHECK_ERROR_HAS("others hold the lock");
+    CHECK_ERROR_HAS("another process holds the lock, still at the deadline");
     CHECK_OK(disk_get(tier, 3, SIZE, NULL)); /* readers need no lock */
     close(fd);
     CHECK_STATUS(tier->ops->put(tier, &t.image, pc__now() - 1, &reason), PC_ERR_IO);

@@ -3,6 +3,7 @@
 #include "memo/maps/map_store.h"
 
 #include <string.h>
+#include <sys/file.h>
 #include <unistd.h>
 
 #include "base/fail.h"
@@ -179,10 +180,12 @@ pc_status pc__map_store_drop(pc__map_store *store, int64_t id, pc__map_removal w
 void pc__map_store_free(pc__map_store *store)
 {
     pc_allocator mem;
+    int is_own;
     if (!store)
         return;
     mem = store->mem;
-    if (store->is_open && !store->options.read_only) {
+    is_own = pc__is_own_process(store->process);
+    if (store->is_open && !store->options.read_only && is_own) {
         if (store->table.unsaved || store->log.is_suspect)
             (void)pc__map_store_save_log(store); /* the old log lacks only uses */
         if (store->options.relaxed)
@@ -191,8 +194,11 @@ void pc__map_store_free(pc__map_store *store)
     pc__map_table_free(&store->table);
     pc__map_data_close(&store->data);
     pc__map_log_close(&store->log);
-    if (store->lock_fd >= 0)
+    if (store->lock_fd >= 0) {
+        if (is_own) /* children after fork() share the lock, and may live on */
+            flock(store->lock_fd, LOCK_UN);
         close(store->lock_fd);
+    }
     pc__dir_close(&store->dir, &mem);
     pthread_mutex_destroy(&store->work);
     pthread_mutex_destroy(&store->guard);

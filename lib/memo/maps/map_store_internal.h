@@ -15,6 +15,7 @@
 
 #include <pthread.h>
 
+#include "base/process.h"
 #include "memo/maps/map_data.h"
 #include "memo/maps/map_log.h"
 #include "memo/maps/map_table.h"
@@ -24,6 +25,7 @@ struct pc__map_store {
     pc__map_store_options options;
     pc__dir dir; /* error texts begin with its path */
     int lock_fd, is_open;
+    pid_t process; /* that has opened it */
     pthread_mutex_t work, guard;
     pc__map_data data;
     pc__map_log log;     /* under `work`, as is the next */

@@ -307,6 +307,7 @@ pc_status pc__map_store_open(pc__map_store **out, const pc_allocator *mem, const
         return PC_ERR_NOMEM;
     store->mem = *mem;
     store->options = *options;
+    store->process = pc__process();
     store->dir.fd = store->lock_fd = store->log.fd = -1;
     pc__map_data_init(&store->data, &store->mem, &store->dir, options->budget_bytes);
     store->table.mem = &store->mem;

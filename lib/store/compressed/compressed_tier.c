@@ -487,6 +487,9 @@ static void free_tier(pc__tier *tier)
     compressed_tier *t = self_of(tier);
     pc_allocator mem = t->mem;
     t->callbacks = (pc__tier_callbacks){0};
+    if (pthread_mutex_trylock(&t->lock)) /* as pc__ram_tier_free */
+        return;
+    pthread_mutex_unlock(&t->lock);
     clear(tier);
     pc__tenants_free(&t->tenants, &mem);
     pc__eviction_free(&t->eviction);

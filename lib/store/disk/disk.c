@@ -11,7 +11,7 @@
 #include "store/disk/disk_source.h"
 
 /* seconds that an opening waits while another process counts the folder */
-#define OPEN_SECONDS 10.0
+#define OPEN_SECONDS 1.0
 #define CLOSE_SECONDS 2.0
 
 /* ------------------------------------------------------------- who may, when */
@@ -44,11 +44,13 @@ static void read_share(pc__disk *disk)
 /* Our number holds for all processes from now on. */
 static pc_status write_share(pc__disk *disk)
 {
-    if (!disk->share || disk->lock.share == disk->share)
+    pc_status status;
+    if (!disk->share_is_due || disk->lock.share == disk->share)
         return PC_OK;
     disk->lock.share = disk->share;
-    read_share(disk);
-    return pc__disk_lock_mark(&disk->lock, &disk->root);
+    status = pc__disk_lock_mark(&disk->lock, &disk->root);
+    disk->share_is_due = status < 0;
+    return status;
 }
 
 static pc_status lock_folder(pc__disk *disk, double deadline)
@@ -57,6 +59,8 @@ static pc_status lock_folder(pc__disk *disk, double deadline)
     if (status != PC_OK)
         return status;
     status = pc__disk_lock_take(&disk->lock, &disk->root, deadline);
+    if (status == PC_OK && (status = write_share(disk)) < 0)
+        pc__disk_lock_drop(&disk->lock);
     if (status == PC_OK)
         read_share(disk);
     else
@@ -222,11 +226,15 @@ static pc_status learn_records(pc__disk *disk)
     if (disk->read_only)
         return pc__disk_scan(disk, 0);
     status = lock_folder(disk, pc__now() + OPEN_SECONDS);
-    if (status != PC_OK)
-        return status < 0 ? status : PC_ERR_STATE;
-    status = write_share(disk);
-    if (status >= 0)
-        status = pc__disk_scan(disk, disk->lock.is_unknown);
+    if (status == PC_AGAIN) {
+        pc__log(disk->context, PC_LOG_WARN,
+                "cache: %s; until then nothing is written to the folder, only read",
+                pc_error_text());
+        return pc__disk_list(disk);
+    }
+    if (status < 0)
+        return status;
+    status = pc__disk_scan(disk, disk->lock.is_unknown);
     pc__disk_leave(disk);
     return status;
 }
@@ -250,6 +258,8 @@ pc_status pc__disk_open(pc__disk *disk, const pc__tier_common *common, const cha
     disk->budget = disk->table.eviction.budget = common->budget;
     disk->read_only = common->read_only != 0;
     disk->share = common->tenant_share;
+    disk->share_is_due = disk->share != 0;
+    disk->process = pc__process();
     pc__disk_lock_init(&disk->lock);
     PC__TRY_RETURN(pc__disk_root_open(&disk->root, &disk->mem, path, make && !disk->read_only));
     pthread_mutex_init(&disk->work, NULL);
@@ -277,8 +287,23 @@ static void shrink_a_while(pc__disk *disk)
         ;
 }
 
+/* A thread of the parent may have been in the middle of a change. */
+static void close_inherited(pc__disk *disk)
+{
+    if (!pthread_mutex_trylock(&disk->guard)) {
+        pthread_mutex_unlock(&disk->guard);
+        pc__disk_table_free(&disk->table);
+    }
+    pc__disk_lock_close(&disk->lock);
+    pc__dir_close(&disk->root, &disk->mem);
+}
+
 void pc__disk_close(pc__disk *disk)
 {
+    if (!pc__is_own_process(disk->process)) {
+        close_inherited(disk);
+        return;
+    }
     shrink_a_while(disk);
     if (!disk->read_only && disk->changes
         && pc__disk_enter(disk, pc__now() + CLOSE_SECONDS) == PC_OK) {

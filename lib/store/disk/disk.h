@@ -12,12 +12,14 @@
 
 #include "base/clock.h"
 #include "base/fail.h"
+#include "base/process.h"
 #include "store/disk/disk_root.h"
 #include "store/disk/disk_table.h"
 #include "store/tier.h"
 
 typedef struct pc__disk {
     pc_allocator mem;
+    pid_t process;             /* that has opened it */
     const pc_context *context; /* for its log; may be NULL */
     pc__dir root;
     pc__record_options record;
@@ -33,6 +35,7 @@ typedef struct pc__disk {
     /* Dates of the sub-folders at their last scan, ns since 1970; 0: to be scanned. */
     int64_t dates[PC__DISK_SUBS];
     uint64_t generation; /* of the folder, at our last leave */
+    int share_is_due;    /* ours is still to be written into the lock file */
     double scanned;      /* time of the last scan, pc__now clock; 0: never */
     uint64_t drafts;     /* begun, for their names */
     int shrinking;       /* records are evicted in the background */
@@ -49,9 +52,11 @@ typedef struct pc__disk {
 } pc__disk;
 
 /* Opens the folder and fills the table from the index and the folder. The records count as found.
+ * If another process holds the lock for longer than a moment (it may be stopped), they are read
+ * without it, as readers do, and every change waits for the lock until its deadline.
  * make: see pc__disk_root_open. */
 pc_status pc__disk_open(pc__disk *disk, const pc__tier_common *common, const char *path, int make);
-/* Saves the index if it has changed. */
+/* Saves the index if it has changed. In a child after fork() it touches no file. */
 void pc__disk_close(pc__disk *disk);
 
 /* PC_AGAIN: another process or thread holds the folder beyond `deadline` (the error text says so).

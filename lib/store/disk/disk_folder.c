@@ -21,6 +21,7 @@ typedef struct folder_item {
 
 struct pc_folder {
     size_t references; /* the caller's, and one of each call that runs */
+    pid_t process;     /* that has opened it */
     pc_allocator mem;
     pc_context *context;
     pc__codecs *codecs;
@@ -175,6 +176,7 @@ pc_status pc_folder_open(pc_folder **out, pc_context *context, const char *path,
         return PC_ERR_NOMEM;
     folder->references = 1;
     folder->mem = context->mem;
+    folder->process = pc__process();
     folder->context = pc__context_ref(context);
     folder->root.fd = -1;
     PC__TRY(pc__codecs_new(&folder->codecs, &folder->mem, NULL, 0), fail);
@@ -219,6 +221,7 @@ static pc_status check_index(const pc_folder *folder, size_t index, const char *
 {
     if (!folder)
         return pc__fail(PC_ERR_INVALID, "%s: folder is NULL", call);
+    PC__TRY_RETURN(pc__check_process(folder->process, call, "the folder"));
     if (index >= folder->count)
         return pc__fail(PC_ERR_INVALID, "%s: record %zu of %zu", call, index, folder->count);
     return PC_OK;
@@ -347,6 +350,7 @@ pc_status pc_folder_trim(pc_folder *folder, uint64_t bytes, uint64_t *removed, u
         *freed = 0;
     if (!folder)
         return pc__fail(PC_ERR_INVALID, "pc_folder_trim: folder is NULL");
+    PC__TRY_RETURN(pc__check_process(folder->process, "pc_folder_trim", "the folder"));
     PC__TRY_RETURN(open_for_removal(folder));
     disk = &folder->disk;
     disk->budget = bytes;

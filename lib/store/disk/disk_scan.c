@@ -174,6 +174,11 @@ static pc_status scan_subs(pc__disk *disk, int all)
     return status;
 }
 
+pc_status pc__disk_list(pc__disk *disk)
+{
+    return scan_subs(disk, 0);
+}
+
 /* One file of new/: its writer holds a lock on it while it lives. */
 static pc_status reclaim_one(pc__disk *disk, int dir, const char *name, uint64_t *live)
 {

@@ -8,6 +8,8 @@
  * are gone (counted as lost), adds new ones, removes what killed writers left, and corrects the
  * lock's sum. Between enter and leave; of a read-only folder under `work`. */
 pc_status pc__disk_scan(pc__disk *disk, int all);
+/* Lists the changed sub-folders without the lock, as readers do. */
+pc_status pc__disk_list(pc__disk *disk);
 /* Reads the headers of the records that a scan has added. Under `work`. */
 pc_status pc__disk_read_headers(pc__disk *disk);
 /* Learns what other processes have added and removed: scans, then reads headers. */

@@ -330,7 +330,10 @@ void pc__ram_tier_free(pc__ram_tier *t)
     mem = t->from;
     /* No event: the application closes the cache. */
     t->options = (pc__ram_tier_options){0};
-    pthread_mutex_lock(&t->lock);
+    /* Nobody uses it now. In a child after fork() a thread that is not there may have been in the
+     * middle of a change: then nothing can be freed. */
+    if (pthread_mutex_trylock(&t->lock))
+        return;
     detach_all(t, 1, &gone);
     unlock_and_free(t, gone, 0);
     pc__eviction_free(&t->eviction);

@@ -214,6 +214,11 @@ static uint64_t when_not_busy(pc_segment *segment)
     return seen;
 }
 
+int pc__segment_is_busy(const pc_segment *segment)
+{
+    return (atomic_load_explicit(&segment->references, memory_order_acquire) & BUSY) != 0;
+}
+
 int pc__segment_unwatch(pc_segment *segment)
 {
     for (uint64_t seen = when_not_busy(segment); seen & WATCHED; seen = when_not_busy(segment))

@@ -124,6 +124,9 @@ int pc__segment_is_idle(const pc_segment *segment);
 /* 1: others use it. It will be in `releases` once, when the last of them has dropped it (it may be
  * in use again by then). 0: nobody else uses it. */
 int pc__segment_watch(pc_segment *segment);
+/* 1: a thread is just moving it to `releases`; the next three wait for that. After fork() the
+ * thread is not there. */
+int pc__segment_is_busy(const pc_segment *segment);
 /* Undoes pc__segment_watch before the watcher goes. 0: it is in `releases` already and must be
  * taken from there first. */
 int pc__segment_unwatch(pc_segment *segment);

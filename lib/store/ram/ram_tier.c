@@ -321,6 +321,19 @@ void pc__ram_tier_stats(pc__ram_tier *t, pc_tier_stats *stats)
 
 /* ----------------------------------------------------------- life of the tier */
 
+/* In a child after fork(): a thread that is not there was in the middle of a change. */
+static int is_torn(pc__ram_tier *t)
+{
+    if (pthread_mutex_trylock(&t->lock))
+        return 1;
+    for (pc__eviction_item *item = pc__eviction_next(&t->eviction, NULL); item;
+         item = pc__eviction_next(&t->eviction, item))
+        if (pc__segment_is_busy(PC__AROUND(item, pc__ram_entry, item)->segment))
+            return 1;
+    pthread_mutex_unlock(&t->lock);
+    return 0;
+}
+
 void pc__ram_tier_free(pc__ram_tier *t)
 {
     pc__ram_entry *gone = NULL;
@@ -330,10 +343,9 @@ void pc__ram_tier_free(pc__ram_tier *t)
     mem = t->from;
     /* No event: the application closes the cache. */
     t->options = (pc__ram_tier_options){0};
-    /* Nobody uses it now. In a child after fork() a thread that is not there may have been in the
-     * middle of a change: then nothing can be freed. */
-    if (pthread_mutex_trylock(&t->lock))
-        return;
+    if (!pc__is_own_process(t->process) && is_torn(t))
+        return; /* nothing of it can be freed */
+    pthread_mutex_lock(&t->lock);
     detach_all(t, 1, &gone);
     unlock_and_free(t, gone, 0);
     pc__eviction_free(&t->eviction);
@@ -370,6 +382,7 @@ pc_status pc__ram_tier_new(pc__ram_tier **out, const pc_allocator *mem,
     if (!t)
         return PC_ERR_NOMEM;
     t->from = *mem;
+    t->process = pc__process();
     t->mem = (pc_allocator){t, counted_alloc, counted_free};
     t->eviction.mem = t->mem;
     t->eviction.budget = options->budget;

@@ -4,6 +4,7 @@
 
 #include <pthread.h>
 
+#include "base/process.h"
 #include "store/ram/ram_tier.h"
 #include "store/tenants.h"
 
@@ -35,6 +36,7 @@ typedef struct pc__pins { /* zero-initialised: none */
 
 struct pc__ram_tier {
     pc_allocator mem, from; /* `mem` counts what it takes from `from` */
+    pid_t process;          /* that has made it */
     pthread_mutex_t lock;
     pc__ram_tier_options options;
     pc__eviction eviction;

@@ -2,7 +2,6 @@
 # Runs what needs an NVIDIA GPU, on a machine that has one and perhaps neither network nor compiler.
 #   gpu.sh pack [OPTIONS]   builds here and puts all that `run` needs into .gpu/
 #     --architectures LIST    of the kernels, as 80,90,100 (90); the first one's PTX is there, too
-#     --data FOLDER           the test data with the golden models (../shared)
 #     --no-kernels            leaves the kernels out, which take minutes to compile
 #     --jobs N                of the build (all cores)
 #   gpu.sh run [OPTIONS]    in .gpu/, or in the tree that it lies in; at most ten minutes
@@ -13,7 +12,7 @@
 # files in that folder, too. Exit code: 0, or 1 if a step failed, 2 for wrong arguments or files.
 set -eu
 
-usage() { sed -n '3,14s/^# *//p' "$0"; exit "$1"; }
+usage() { sed -n '3,13s/^# *//p' "$0"; exit "$1"; }
 wrong() { echo "gpu: $*" >&2; exit 2; }
 most_mib=40
 parts="bin lib models golden examples"
@@ -72,25 +71,22 @@ copy_programs() {
 }
 
 copy_data() {
-    mkdir -p .gpu/models/demo .gpu/examples .gpu/golden
+    mkdir -p .gpu/models/demo .gpu/examples
     cp models/demo/demo.gguf .gpu/models/demo/
     cp -r examples/pml .gpu/examples/
     cp tools/gpu_peers.py .gpu/examples/
-    sed -n 's/.*"\([a-z0-9_]*\)".*/\1/p' test/support/golden_models.h | while read -r model; do
-        [ ! -d "$1/golden/$model" ] || cp -r "$1/golden/$model" .gpu/golden/
-    done
+    cp -r build/gpu/test/own/golden .gpu/
     chmod -R u+w .gpu
 }
 
 pack() {
-    architectures=90 data=../shared with=1 jobs=$(nproc)
+    architectures=90 with=1 jobs=$(nproc)
     while [ $# -gt 0 ]; do
         case $1 in
-        --architectures | --data | --jobs) [ $# -gt 1 ] || wrong "pack: $1 takes a value" ;;
+        --architectures | --jobs) [ $# -gt 1 ] || wrong "pack: $1 takes a value" ;;
         esac
         case $1 in
         --architectures) architectures=$2 && shift ;;
-        --data) data=$2 && shift ;;
         --jobs) jobs=$2 && shift ;;
         --no-kernels) with=0 ;;
         *) wrong "pack: unknown option '$1'; see gpu.sh --help" ;;
@@ -104,14 +100,13 @@ pack() {
     esac
     cd "$(dirname "$0")/.."
     [ -f CMakeLists.txt ] || wrong "pack: there is no source tree around $0"
-    [ -d "$data" ] || wrong "pack: no folder '$data'; --data names the test data"
     mkdir -p build
     rm -rf .gpu
     mkdir -p .gpu/bin .gpu/lib
     echo "gpu: building for sm_$architectures in build/gpu"
     build "$architectures" "$with" "$jobs"
     copy_programs "$with"
-    copy_data "$data"
+    copy_data
     { git rev-parse --short HEAD 2>/dev/null || echo "no commit"; echo "sm_$architectures"; } \
         >.gpu/made-of
     for part in $parts; do

@@ -36,13 +36,14 @@ static void in_child(void (*part)(void *arg), void *arg)
     CHECK_INT(code, 0);
 }
 
-static pc_cache *open_cache(pc_context *context, uint64_t compressed)
+static pc_cache *open_cache(pc_context *context, uint64_t compressed, double deadline)
 {
     pc_cache_options o = PC_CACHE_OPTIONS_INIT;
     pc_cache *cache = NULL;
     o.disk_path = folder;
     o.compressed_bytes = compressed;
-    o.deadline_seconds = 1;
+    o.deadline_seconds = deadline;
+    o.flags = PC_CACHE_ALWAYS_LOAD;
     CHECK_OK(pc_cache_new(&cache, context, &o));
     return cache;
 }
@@ -92,7 +93,7 @@ static void cache_of_the_parent(void *arg)
 static void own_cache_in_child(void *arg)
 {
     pc_context *context = own_context();
-    pc_cache *cache = open_cache(context, 0);
+    pc_cache *cache = open_cache(context, 0, 60);
     (void)arg;
     for (int32_t n = 0; n < COUNT; n++)
         CHECK_OK(own_get(cache, NULL, n, BYTES));
@@ -108,13 +109,13 @@ static void *fork_now(void *arg)
 
 static void caches(things *t)
 {
-    t->cache = open_cache(t->context, 1 << 20);
+    t->cache = open_cache(t->context, 1 << 20, 60);
     for (int32_t n = 0; n < COUNT; n++)
-        CHECK(own_put(t->cache, t->context, NULL, n, BYTES, 0) >= 0);
+        CHECK(own_put(t->cache, t->context, NULL, n, BYTES, PC_PUT_WAIT) >= 0);
     in_child(cache_of_the_parent, t); /* perhaps while they are written */
     CHECK(pc_cache_trim(t->cache, 0, NULL) >= 0);
     in_child(cache_of_the_parent, t);
-    CHECK(pc_cache_flush(t->cache) >= 0);
+    CHECK_OK(pc_cache_flush(t->cache));
     for (int i = 0; i < 20; i++) { /* from another thread, while the cache works */
         pthread_t forks;
         CHECK_INT(pthread_create(&forks, NULL, fork_now, t), 0);
@@ -298,7 +299,7 @@ static void stopped_process(void)
     o.log = keep_warning;
     CHECK_OK(pc_context_new(&context, &o));
     clock_gettime(CLOCK_MONOTONIC, &begin);
-    pc_cache *cache = open_cache(context, 0);
+    pc_cache *cache = open_cache(context, 0, 3);
     clock_gettime(CLOCK_MONOTONIC, &end);
     CHECK(end.tv_sec - begin.tv_sec < 5);
     CHECK(strstr(last_warning, "promptcache.lock"));

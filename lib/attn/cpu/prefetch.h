@@ -4,7 +4,7 @@
  * cache lines of the pages that come next. Pages of one head are far apart, and no hardware
  * prefetcher follows them. First comes the next page of the run, then the task's prefetch_pages;
  * all are taken to be as long as the current page. Linear layers read panels as one stream, and
- * prefetch at most a fixed distance ahead. */
+ * prefetch a fixed distance ahead, or, while many rows are computed, the next panel. */
 #ifndef PC_ATTN_CPU_PREFETCH_H
 #define PC_ATTN_CPU_PREFETCH_H
 
@@ -23,6 +23,12 @@ PC__PREFETCH void pc__prefetch_line(const void *at)
 PC__PREFETCH void pc__prefetch_near(const void *at)
 {
     __builtin_prefetch(at, 0, 3);
+}
+
+/* One line that is read once: it goes past the outer caches. */
+PC__PREFETCH void pc__prefetch_once(const void *at)
+{
+    __builtin_prefetch(at, 0, 0);
 }
 
 /* One line that will be written. */

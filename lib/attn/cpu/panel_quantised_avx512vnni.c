@@ -40,31 +40,31 @@ typedef struct unit_chunk {
 } unit_chunk;
 
 /* Lines that a block of rows prefetches: a few each unit, so that products need not wait. */
-typedef struct lines_ahead {
+typedef struct prefetch_share {
     const uint8_t *at, *end;
     size_t each;
-} lines_ahead;
+} prefetch_share;
 
 /* Only the first block of a chunk waits for memory; during the others memory is idle, so they
  * prefetch a share each of the chunk of the next panel. */
-INLINE lines_ahead share_ahead(const pc__quantised_task *task, const unit_chunk *chunk,
+INLINE prefetch_share share_of(const pc__quantised_task *task, const unit_chunk *chunk,
                                size_t block, size_t blocks)
 {
     size_t units = task->format.block / PC__UNIT, bytes = pc__panel_block_bytes(&task->format),
            lines = bytes * chunk->count / units / 64;
     if (!block || !task->next)
-        return (lines_ahead){NULL, NULL, 0};
+        return (prefetch_share){NULL, NULL, 0};
     const uint8_t *from = task->next + chunk->first * (bytes / units) / 64 * 64;
-    lines_ahead ahead = {from + (block - 1) * lines / (blocks - 1) * 64,
-                         from + block * lines / (blocks - 1) * 64, 0};
-    ahead.each = ((size_t)(ahead.end - ahead.at) / 64 + chunk->count - 1) / chunk->count;
-    return ahead;
+    prefetch_share share = {from + (block - 1) * lines / (blocks - 1) * 64,
+                            from + block * lines / (blocks - 1) * 64, 0};
+    share.each = ((size_t)(share.end - share.at) / 64 + chunk->count - 1) / chunk->count;
+    return share;
 }
 
-INLINE void prefetch_ahead(lines_ahead *ahead)
+INLINE void prefetch_some(prefetch_share *share)
 {
-    for (size_t i = 0; i < ahead->each && ahead->at < ahead->end; i++, ahead->at += 64)
-        pc__prefetch_line(ahead->at);
+    for (size_t i = 0; i < share->each && share->at < share->end; i++, share->at += 64)
+        pc__prefetch_line(share->at);
 }
 
 /* A block alone reads each line once, and waits for memory alone: it prefetches what is DISTANCE
@@ -227,7 +227,7 @@ INLINE void store_sums(const pc__quantised_task *task, size_t row, const int row
                                   y[r][j]);
 }
 
-INLINE void rows_block(const pc__quantised_task *task, unit_chunk *chunk, lines_ahead ahead,
+INLINE void rows_block(const pc__quantised_task *task, unit_chunk *chunk, prefetch_share share,
                        size_t row, const int rows, const int group, const int has_minimum,
                        const int has_zero)
 {
@@ -252,7 +252,7 @@ INLINE void rows_block(const pc__quantised_task *task, unit_chunk *chunk, lines_
             prefetch_stream(task, u, chunk->count);
             unpack_at(task, u, &chunk->unit[0]);
         } else {
-            prefetch_ahead(&ahead);
+            prefetch_some(&share);
         }
         PC__UNROLL(2)
         for (int g = 0; g < groups; g++) {
@@ -283,8 +283,8 @@ INLINE void all_rows(const pc__quantised_task *task, const int group, const int 
             size_t n = (task->rows - row) / (blocks - i);
             if (!first)
                 prefetch_outputs(task, row, (int)n);
-            const lines_ahead ahead = share_ahead(task, &chunk, i, blocks);
-#define BLOCK(n) rows_block(task, &chunk, ahead, row, n, group, has_minimum, has_zero)
+            const prefetch_share share = share_of(task, &chunk, i, blocks);
+#define BLOCK(n) rows_block(task, &chunk, share, row, n, group, has_minimum, has_zero)
             ROWS_6(n, BLOCK)
             row += n;
         }

@@ -260,6 +260,9 @@ typedef struct pc_model_options {
      * understood for certain, everything that needs one fails: chat tags, PC_RELAY_CHAT,
      * pc_sequence_push_turn. */
     const char *chat_template;
+    /* Called on the calling thread, before each step of reading the files (total 0), and while
+     * weights are checked and loaded: several times a second, unless the application's own
+     * pc_parallel_for leaves the calling thread idle; then between steps alone. */
     pc_progress_fn progress;
     void *progress_user;
     /* Folder in which packed weights are kept, so that the next load neither digests nor packs

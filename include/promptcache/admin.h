@@ -134,9 +134,9 @@ typedef struct pc_model_file_type {
     uint32_t reserved;
 } pc_model_file_type;
 
-/* Opens a model without its weights. options: as of pc_model_load, without flags; progress is not
- * called. A model that would be refused opens too, if anything is known of it: see `refusal`.
- * Returns as pc_model_load if nothing is known. Handle: immutable. */
+/* Opens a model without its weights. options: as of pc_model_load, without flags. A model that
+ * would be refused opens too, if anything is known of it: see `refusal`. Returns as pc_model_load
+ * if nothing is known, or progress cancels. Handle: immutable. */
 PC_API pc_status pc_model_file_open(pc_model_file **out, pc_context *context, const char *path,
                                     const pc_model_options *options);
 PC_API void pc_model_file_free(pc_model_file *file);

@@ -1,9 +1,12 @@
 /* Catches: files taken for another kind, weights with NaN, pc_model_info that differs from the
  * file, a vocabulary that pretends to compute, lost chat templates, leaks or half-loaded models
- * when memory runs out. */
+ * when memory runs out, or when the application cancels a load at any of its steps; steps that do
+ * not ask it. */
 #include "model/load/load.h"
 
+#include <promptcache/admin.h>
 #include <promptcache/bench.h>
+#include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -161,6 +164,66 @@ static void out_of_memory(const char *path)
     CHECK_OK(status);
 }
 
+/* Asks for an end at one call of progress. */
+typedef struct stopping {
+    pthread_t thread;
+    size_t calls, stop_at; /* from 1; 0: never */
+    int checks, loads, vocabularies;
+    int is_late; /* asked when all weights were loaded: the end is not taken */
+} stopping;
+
+static int32_t count_call(void *user, const char *what, uint64_t done, uint64_t total)
+{
+    stopping *s = user;
+    CHECK(pthread_equal(s->thread, pthread_self()) && done <= total);
+    s->checks += !strcmp(what, "checking weights");
+    s->loads += !strcmp(what, "loading weights");
+    s->vocabularies += !strcmp(what, "reading the vocabulary");
+    if (++s->calls != s->stop_at)
+        return 0;
+    s->is_late = !strcmp(what, "loading weights") && done == total;
+    return 1;
+}
+
+static pc_status open_counted(pc_context *context, const char *path, stopping *s, int describe)
+{
+    pc_model_options options = PC_MODEL_OPTIONS_INIT;
+    pc_model *model = NULL;
+    pc_model_file *file = NULL;
+    options.progress = count_call;
+    options.progress_user = s;
+    pc_status status = describe ? pc_model_file_open(&file, context, path, &options)
+                                : pc_model_load(&model, context, path, &options);
+    CHECK((status >= 0) == (model || file));
+    pc_model_free(model);
+    pc_model_file_free(file);
+    return status;
+}
+
+static void cancelled(const char *path)
+{
+    for (int describe = 0; describe < 2; describe++) {
+        stopping all = {.thread = pthread_self()};
+        pc_test_memory memory;
+        pc_context *context = pc_test_counted_context(&memory, 1);
+        int64_t blocks = memory.live_blocks;
+        CHECK_OK(open_counted(context, path, &all, describe));
+        CHECK(all.calls > 4 && all.loads > 1 && all.vocabularies == 1
+              && all.checks > (describe ? -1 : 1));
+        for (size_t i = 1; i <= all.calls; i++) {
+            stopping s = {.thread = pthread_self(), .stop_at = i};
+            pc_status status = open_counted(context, path, &s, describe);
+            CHECK_STATUS(status, s.is_late ? PC_OK : PC_ERR_CANCELLED);
+            if (!s.is_late) {
+                CHECK_INT(s.calls, i);
+                CHECK_ERROR_HAS("cancelled while");
+            }
+            CHECK_INT(memory.live_blocks, blocks);
+        }
+        pc_context_free(context);
+    }
+}
+
 int main(void)
 {
     pc_context *context = NULL;
@@ -170,6 +233,8 @@ int main(void)
     no_models(context);
     information(context);
     vocabulary(context);
+    cancelled(pc_test_data("golden/llama_gqa"));
+    cancelled(PC_SOURCE_DIR "/models/demo/demo.gguf");
     not_a_number(context);
     out_of_memory(pc_test_data("golden/llama_gqa"));
     out_of_memory(pc_test_data("golden/phi3_longrope_long"));

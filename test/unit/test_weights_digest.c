@@ -38,7 +38,7 @@ static pc__weights *table(const pc_allocator *mem, int turned)
 static pc__id digest(pc_context *context, const pc__weights *w)
 {
     pc__id id;
-    CHECK_OK(pc__weights_digest(w, context, &id));
+    CHECK_OK(pc__weights_digest(w, context, NULL, &id));
     return id;
 }
 
@@ -117,7 +117,7 @@ static void many(pc_context *context)
     CHECK(pc__id_equal(&plain, &lanes));
     CHECK(matters(context, w, values + 300 * 170 + 269));
     values[300 * 170 + 269] = INFINITY;
-    CHECK_STATUS(pc__weights_digest(w, context, &lanes), PC_ERR_FORMAT);
+    CHECK_STATUS(pc__weights_digest(w, context, NULL, &lanes), PC_ERR_FORMAT);
     CHECK_ERROR_HAS("tensor 't170'");
     CHECK_ERROR_HAS("element 269 ");
     pc__weights_free(w);
@@ -129,7 +129,7 @@ static void not_finite(pc_context *context)
     pc__weights *w = table(&pc__libc_allocator, 0);
     pc__id id;
     two[9] = NAN;
-    CHECK_STATUS(pc__weights_digest(w, context, &id), PC_ERR_FORMAT);
+    CHECK_STATUS(pc__weights_digest(w, context, NULL, &id), PC_ERR_FORMAT);
     CHECK_ERROR_HAS("a.safetensors: tensor 'second'");
     CHECK_ERROR_HAS("element 9 ");
     CHECK(pc__id_equal(&id, &zero));
@@ -148,10 +148,10 @@ static void without_memory(void)
     int64_t before = memory.live_blocks;
     for (uint64_t at = 1; at <= 2; at++) {
         memory.fail_at = memory.calls + at;
-        CHECK_STATUS(pc__weights_digest(w, context, &id), PC_ERR_NOMEM);
+        CHECK_STATUS(pc__weights_digest(w, context, NULL, &id), PC_ERR_NOMEM);
         CHECK_INT(memory.live_blocks, before);
     }
-    CHECK_OK(pc__weights_digest(w, context, &id));
+    CHECK_OK(pc__weights_digest(w, context, NULL, &id));
     CHECK_INT(memory.live_blocks, before);
     pc_context_free(context);
     CHECK_INT(memory.live_blocks, 0);

@@ -297,6 +297,8 @@ static int run(int argc, char **argv)
         return code;
     if (!count)
         return usage_error(&info_command, "a model is needed");
+    watch_interrupt();
+    options.progress = stop_loading;
     options.compute = COMPUTE_DTYPE(compute);
     options.kv = (uint32_t)kv;
     return show_model(others[0], &options, in_format);

@@ -73,6 +73,8 @@ static int show_schema(const char *path, const char *model_path, const char *svg
     pc_status status;
     int code = EXIT_OK;
     options.flags = PC_MODEL_VOCAB_ONLY;
+    options.progress = stop_loading;
+    watch_interrupt();
     options.chat_template = pml->chat;
     schema_options.flags = pml_flags(pml);
     if ((code = open_context(&context)) >= 0)

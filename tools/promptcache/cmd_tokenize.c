@@ -89,12 +89,14 @@ static int convert(const char *path, const char *given, int special, int back, i
     char *read = NULL;
     int code;
     options.flags = PC_MODEL_VOCAB_ONLY;
+    options.progress = stop_loading;
+    watch_interrupt();
     if ((code = open_context(&context)) >= 0)
         return code;
     if (pc_model_load(&model, context, path, &options) < 0)
         code = model_error(path, MODEL_HINT);
     else if (!text && !(text = read = read_text("-", TEXT_BYTES, &size)))
-        code = EXIT_INPUT;
+        code = is_interrupted(NULL) ? EXIT_INTERRUPTED : EXIT_INPUT;
     else if (back)
         code = decode(model, given ? "the argument" : "standard input", text, size,
                       special ? PC_TOKENIZE_SPECIAL : 0, json);

@@ -36,7 +36,7 @@ static pc_status bind_weights(pc__opened_model *o, pc_context *context,
     pc__id weights;
     pc_status status = PC_OK;
     if (!packed || !pc__packed_weights(packed, &weights))
-        PC__TRY(pc__weights_digest(o->weights, context, &weights), done);
+        PC__TRY(pc__weights_digest(o->weights, context, &o->progress, &weights), done);
     *fingerprint = pc__model_fingerprint(&o->arch, weights);
     if (input_bits)
         *fingerprint = quantised_fingerprint(*fingerprint, input_bits);
@@ -65,10 +65,12 @@ pc_status pc_model_load(pc_model **out, pc_context *context, const char *path,
     o.mem = &context->mem;
     PC__TRY(pc__model_options(&settings, options), done);
     o.vocab_only = (settings.flags & PC_MODEL_VOCAB_ONLY) != 0;
+    o.progress = (pc__load_progress){settings.progress, settings.progress_user};
     PC__TRY(pc__open_model(&o), done);
     PC__TRY(pc__model_new(&model, context), done);
     if (!o.vocab_only)
         PC__TRY(bind_weights(&o, context, &settings, &fingerprint, &model->native), done);
+    PC__TRY(pc__load_tell(&o.progress, "reading the chat template", 0, 0), done);
     model->tokenizer = o.tokenizer;
     o.tokenizer = NULL;
     PC__TRY(

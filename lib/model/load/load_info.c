@@ -159,6 +159,7 @@ static pc_status finish_model(pc_model_file *file, pc__opened_model *o, const ch
     const pc__id fingerprint = {{0}};
     pc__arch outline;
     const pc__arch *arch = &o->arch;
+    PC__TRY_RETURN(pc__load_tell(&o->progress, "reading the chat template", 0, 0));
     if (!o->has_arch) {
         PC__TRY_RETURN(pc__outline_model(o, &outline));
         if (!outline.name[0] && !o->weights && !o->tokenizer) {
@@ -218,7 +219,7 @@ pc_status pc_model_file_open(pc_model_file **out, pc_context *context, const cha
     o.mem = &context->mem;
     PC__TRY(pc__model_options(&settings, options), done);
     PC__TRY(pc__check_flags("pc_model_file_open", settings.flags, 0), done);
-    settings.progress = NULL;
+    o.progress = (pc__load_progress){settings.progress, settings.progress_user};
     PC__TRY(pc__open_model(&o), done);
     file = pc__calloc(&context->mem, 1, sizeof *file);
     PC__TRY(file ? PC_OK : PC_ERR_NOMEM, done);

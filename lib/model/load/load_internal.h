@@ -7,10 +7,12 @@
 #include "model/load/load.h"
 #include "model/load/tensor_names.h"
 
-/* An open model file or folder. Set mem, path, vocab_only and describes, and zero the rest. */
+/* An open model file or folder. Set mem, path, progress, vocab_only and describes, and zero the
+ * rest. */
 typedef struct pc__opened_model {
     const pc_allocator *mem;
     const char *path;
+    pc__load_progress progress;
     int vocab_only;
     int describes; /* 1: goes on after what pc_model_load fails for, and keeps the first of it */
     uint32_t kind; /* PC_MODEL_FILE_… of admin.h */
@@ -27,7 +29,8 @@ typedef struct pc__opened_model {
 
 pc_status pc__open_model(pc__opened_model *o);
 void pc__close_model(pc__opened_model *o); /* after a failed open too */
-/* Keeps an error in `o` and returns PC_OK, if `o` describes and it is not PC_ERR_NOMEM. */
+/* Keeps an error in `o` and returns PC_OK, if `o` describes and it is an error of the model, not
+ * PC_ERR_NOMEM or PC_ERR_CANCELLED. */
 pc_status pc__describe_refusal(pc__opened_model *o, pc_status status);
 
 /* Name, sizes and the like, as far as they stand under usual keys. PC_ERR_NOMEM. */

@@ -31,11 +31,15 @@ static pc_status optional_tokenizer(const pc__opened_model *o, pc_status status)
     return status == PC_ERR_NOT_FOUND && !o->vocab_only ? PC_OK : status;
 }
 
-/* A description goes on after all that is wrong with a model, but for lack of memory; it keeps the
- * first text. */
+static int ends_all(pc_status status)
+{
+    return status == PC_ERR_NOMEM || status == PC_ERR_CANCELLED;
+}
+
+/* A description goes on after all that is wrong with a model, and keeps the first text. */
 pc_status pc__describe_refusal(pc__opened_model *o, pc_status status)
 {
-    if (!o->describes || status >= 0 || status == PC_ERR_NOMEM)
+    if (!o->describes || status >= 0 || ends_all(status))
         return status;
     if (o->refusal == PC_OK) {
         o->refusal = status;
@@ -44,11 +48,17 @@ pc_status pc__describe_refusal(pc__opened_model *o, pc_status status)
     return PC_OK;
 }
 
-/* A vocabulary-only load goes on without the architecture; only lack of memory stops it. */
+/* A vocabulary-only load goes on without the architecture. */
 static pc_status optional_arch(pc__opened_model *o, pc_status status)
 {
     o->has_arch = status >= 0;
-    return o->vocab_only && status != PC_ERR_NOMEM ? PC_OK : pc__describe_refusal(o, status);
+    return o->vocab_only && !ends_all(status) ? PC_OK : pc__describe_refusal(o, status);
+}
+
+/* Between the steps of opening a model, each of which takes a second at most. */
+static pc_status next_step(const pc__opened_model *o, const char *what)
+{
+    return pc__load_tell(&o->progress, what, 0, 0);
 }
 
 /* A description of a file whose tensors cannot be read goes on with its keys. */
@@ -67,9 +77,11 @@ static pc_status open_gguf(pc__opened_model *o)
 {
     o->kind = PC_MODEL_FILE_GGUF;
     o->naming = PC__NAMING_GGUF;
+    PC__TRY_RETURN(next_step(o, "reading keys"));
     PC__TRY_RETURN(open_gguf_tensors(o));
     o->weights = pc__gguf_weights(o->gguf);
     PC__TRY_RETURN(optional_arch(o, pc__arch_from_gguf(&o->arch, o->mem, o->gguf)));
+    PC__TRY_RETURN(next_step(o, "reading the vocabulary"));
     return pc__describe_refusal(
         o, optional_tokenizer(o, pc__gguf_tokenizer(&o->tokenizer, o->mem, o->gguf)));
 }
@@ -101,14 +113,17 @@ static pc_status open_model_folder(pc__opened_model *o)
     o->naming = PC__NAMING_HF;
     if (!config)
         goto done;
+    PC__TRY(next_step(o, "reading the configuration"), done);
     status = explain_missing(o, pc__arch_from_config(&o->arch, o->mem, config), 0);
     PC__TRY(optional_arch(o, status), done);
+    PC__TRY(next_step(o, "reading the vocabulary"), done);
     status = optional_tokenizer(o, pc__tokenizer_from_folder(&o->tokenizer, o->mem, o->path));
     PC__TRY(pc__describe_refusal(o, status), done);
     if (o->vocab_only)
         goto done;
     status = pc__sentence_config(&o->pooling, o->mem, o->path);
     PC__TRY(pc__describe_refusal(o, status), done);
+    PC__TRY(next_step(o, "reading the names of weights"), done);
     status = pc__safetensors_open_folder(&o->weights, o->mem, o->path);
     status = pc__describe_refusal(o, explain_missing(o, status, 1));
     if (status >= 0)
@@ -124,6 +139,7 @@ static pc_status open_llama2c(pc__opened_model *o)
     pc_status status;
     o->kind = PC_MODEL_FILE_LLAMA2C;
     o->naming = PC__NAMING_HF;
+    PC__TRY(next_step(o, "reading the checkpoint"), done);
     PC__TRY(pc__llama2c_open(&o->weights, &o->arch, o->mem, o->path), done);
     o->has_arch = 1;
     status = PC_ERR_NOMEM;
@@ -187,22 +203,21 @@ uint32_t pc__quantised_input_bits(const pc__backend *backend, const pc__weights 
  * memory of its packed weights, and of one layer of the files while it is loaded. */
 typedef struct bind_progress {
     const pc__weights *weights;
-    const pc_model_options *options;
+    const pc__load_progress *reports;
 } bind_progress;
 
 static int32_t release_packed(void *user, const char *what, uint64_t done, uint64_t total)
 {
     const bind_progress *p = user;
     pc__weights_release(p->weights);
-    return p->options->progress ? p->options->progress(p->options->progress_user, what, done, total)
-                                : 0;
+    return p->reports->call ? p->reports->call(p->reports->user, what, done, total) : 0;
 }
 
 pc_status pc__bind_model(pc__opened_model *o, pc_context *context, pc__backend *backend,
                          const pc_model_options *options, uint32_t input_bits,
                          struct pc__packed *packed, pc__native **out)
 {
-    bind_progress progress = {o->weights, options};
+    bind_progress progress = {o->weights, &o->progress};
     pc__bind_options how = {pc__choose_compute(options->compute, is_f32(o->weights)),
                             options->kv,
                             input_bits,

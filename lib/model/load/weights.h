@@ -76,9 +76,20 @@ void pc__tensor_floats(const pc__tensor *tensor, uint64_t first, uint64_t count,
 /* PC_ERR_FORMAT: a value or scale is NaN or infinite; names tensor and index. */
 pc_status pc__tensor_check(const pc__tensor *tensor, const char *path);
 
+/* Whom a load tells how far it has come, and asks whether it goes on (pc_model_options.progress).
+ */
+typedef struct pc__load_progress {
+    pc_progress_fn call; /* NULL: nobody */
+    void *user;
+} pc__load_progress;
+/* PC_ERR_CANCELLED: it does not go on. total 0: unknown. */
+pc_status pc__load_tell(const pc__load_progress *progress, const char *what, uint64_t done,
+                        uint64_t total);
+
 /* Checks all tensors (pc__tensor_check) and computes a digest of their names, types, shapes and
  * bytes, in one pass on the context's threads. The digest does not depend on the kind, order or
- * path of the file. */
-pc_status pc__weights_digest(const pc__weights *weights, pc_context *context, pc__id *out);
+ * path of the file. PC_ERR_CANCELLED: `progress` (NULL: none) says so. */
+pc_status pc__weights_digest(const pc__weights *weights, pc_context *context,
+                             const pc__load_progress *progress, pc__id *out);
 
 #endif

@@ -2,6 +2,7 @@
  * size, in parallel; then of names, types, shapes and the pieces' digests, by name. */
 #include <float.h>
 #include <math.h>
+#include <pthread.h>
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
@@ -94,6 +95,15 @@ pc_status pc__tensor_check(const pc__tensor *tensor, const char *path)
 
 /* ------------------------------------------------------------------ the digest */
 
+pc_status pc__load_tell(const pc__load_progress *progress, const char *what, uint64_t done,
+                        uint64_t total)
+{
+    pc__callback_begin();
+    return progress && progress->call && progress->call(progress->user, what, done, total)
+               ? pc__callback_cancelled("cancelled while %s", what)
+               : PC_OK;
+}
+
 /* Part of the definition of the digest. */
 static const uint64_t piece_bytes = UINT64_C(32) << 20;
 
@@ -114,7 +124,21 @@ typedef struct digest_work {
     piece **order; /* the large ones first */
     size_t count;
     atomic_size_t next;
+    const pc__load_progress *progress;
+    pthread_t caller;
+    atomic_ullong done; /* bytes */
+    uint64_t bytes;
+    atomic_int cancelled; /* 1: the caller's progress says so; the threads leave the rest */
 } digest_work;
+
+/* One more piece is done. Progress is told on the caller's thread. */
+static void tell_digested(digest_work *w, size_t size)
+{
+    uint64_t done = atomic_fetch_add(&w->done, size) + size;
+    if (pthread_equal(w->caller, pthread_self()) && !atomic_load(&w->cancelled)
+        && pc__load_tell(w->progress, "checking weights", done, w->bytes) < 0)
+        atomic_store(&w->cancelled, 1);
+}
 
 static size_t pieces_of(const pc__tensor *tensor)
 {
@@ -129,9 +153,11 @@ static size_t piece_size(const piece *p)
 
 static void digest_piece(void *arg, size_t index)
 {
-    const digest_work *w = arg;
+    digest_work *w = arg;
     piece *p = &w->pieces[index];
     pc__digest digest;
+    if (atomic_load(&w->cancelled))
+        return;
     pc__digest_start(&digest, piece_domain);
     pc__digest_bytes(&digest, p->tensor->data + p->first, piece_size(p));
     if (p->first_of_tensor && p->tensor->scales)
@@ -140,6 +166,7 @@ static void digest_piece(void *arg, size_t index)
     p->status = p->first_of_tensor ? pc__tensor_check(p->tensor, w->path) : PC_OK;
     if (piece_size(p) == piece_bytes)
         pc__weights_release(w->weights);
+    tell_digested(w, piece_size(p));
 }
 
 static int larger_first(const void *a, const void *b)
@@ -153,7 +180,7 @@ static int next_piece(void *user, pc__digest_item *item)
 {
     digest_work *w = user;
     size_t i = atomic_fetch_add(&w->next, 1);
-    if (i >= w->count)
+    if (i >= w->count || atomic_load(&w->cancelled))
         return 0;
     *item = (pc__digest_item){w->order[i]->tensor->data + w->order[i]->first,
                               piece_size(w->order[i]), w->order[i]};
@@ -162,10 +189,11 @@ static int next_piece(void *user, pc__digest_item *item)
 
 static void end_piece(void *user, const pc__digest_item *item, const pc__id *id)
 {
-    const digest_work *w = user;
+    digest_work *w = user;
     piece *p = item->user;
     p->id = *id;
     p->status = p->first_of_tensor ? pc__tensor_check(p->tensor, w->path) : PC_OK;
+    tell_digested(w, item->size);
 }
 
 static void digest_in_lanes(void *arg, size_t thread)
@@ -202,7 +230,9 @@ static pc_status digest_pieces(digest_work *w, const pc_context *context)
         pc__parallel(context, w->count, digest_piece, w);
     pc__free(&context->mem, w->order);
     pc__weights_release(w->weights);
-    return PC_OK;
+    if (atomic_load(&w->cancelled)) /* with the text that the caller's thread has */
+        return PC_ERR_CANCELLED;
+    return pc__load_tell(w->progress, "checking weights", w->bytes, w->bytes);
 }
 
 static size_t cut_pieces(const pc__weights *weights, piece *pieces)
@@ -237,18 +267,23 @@ static pc__id combine(const piece *pieces, size_t count, size_t tensors)
     return pc__digest_end(&digest);
 }
 
-pc_status pc__weights_digest(const pc__weights *weights, pc_context *context, pc__id *out)
+pc_status pc__weights_digest(const pc__weights *weights, pc_context *context,
+                             const pc__load_progress *progress, pc__id *out)
 {
     size_t count = cut_pieces(weights, NULL);
     digest_work w = {.weights = weights,
                      .pieces = pc__calloc(&context->mem, count, sizeof *w.pieces),
                      .path = pc__weights_path(weights),
-                     .count = count};
+                     .count = count,
+                     .progress = progress,
+                     .caller = pthread_self()};
     pc_status status;
     memset(out, 0, sizeof *out);
     if (!w.pieces)
         return PC_ERR_NOMEM;
     cut_pieces(weights, w.pieces);
+    for (size_t i = 0; i < count; i++)
+        w.bytes += piece_size(&w.pieces[i]);
     status = digest_pieces(&w, context);
     for (size_t i = 0; i < count && status >= 0; i++)
         if (w.pieces[i].status < 0) /* again, for this thread's error text */

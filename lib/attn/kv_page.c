@@ -169,7 +169,8 @@ PART_FUNCTION read_i8(const page_part *p, float *k, float *v)
 {
     const int8_t *pk = (const int8_t *)p->k, *pv = (const int8_t *)p->v;
     const uint16_t *k_scale = (const uint16_t *)(void *)(p->k + pc__i8_k_scales(p->k_dim)),
-                   *v_scale = (const uint16_t *)(void *)(pv + pc__i8_v_scales(p->v_dim));
+                   *v_scale = pv ? (const uint16_t *)(void *)(p->v + pc__i8_v_scales(p->v_dim))
+                                 : NULL;
     for (size_t d = 0; d < p->k_dim; d++) {
         float scale = pc__bf16_to(k_scale[d]);
         for (size_t t = 0; t < p->count; t++)
@@ -289,8 +290,8 @@ void pc__kv_write(pc__kv *kv, int32_t layer, size_t token, const float *k, const
     for (size_t h = 0; h < (size_t)kv->shape.kv_heads; h++) {
         page_part p = token_of(kv, layer, token, h);
         write_part(kv->shape.dtype, &p, k, v);
-        k += k ? p.k_dim : 0;
-        v += v ? p.v_dim : 0;
+        k = k ? k + p.k_dim : NULL;
+        v = v ? v + p.v_dim : NULL;
     }
 }
 

@@ -140,6 +140,8 @@ static pc_status copy_salts(pc__generation *g, const pc_model *model, const pc_g
     g->options.salts = g->salts = bytes ? pc__alloc(&model->context->mem, bytes) : NULL;
     if (bytes && !g->salts)
         return PC_ERR_NOMEM;
+    if (!bytes)
+        return PC_OK;
     at = (uint8_t *)(g->salts + o->salt_count);
     for (size_t i = 0; i < o->salt_count; at += o->salts[i++].size) {
         memcpy(at, o->salts[i].data, o->salts[i].size);

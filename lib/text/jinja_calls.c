@@ -28,7 +28,7 @@ int pc__j_arguments(pc__jinja *j, const pc__jarguments *a, pc__text of, const ch
 }
 
 /* Methods take their arguments by position only: "." is the name of none. */
-#define POSITIONS(n) (". . . ." + 8 - 2 * (n))
+#define POSITIONS(n) (&". . . ."[8 - 2 * (n)])
 
 static int no_arguments(pc__jinja *j, const pc__jarguments *a, pc__text of)
 {

@@ -239,7 +239,8 @@ static pc__jtoken inside(pc__jinja *j)
         token = (pc__jtoken){PC__JT_NAME, {at, n}, at};
     } else if (*at == '\'' || *at == '"') {
         token = lex_string(j, at);
-        l->at = token.text.data + token.text.size + 1;
+        if (j->status >= 0)
+            l->at = token.text.data + token.text.size + 1;
         return token;
     } else {
         token = lex_sign(j, at);

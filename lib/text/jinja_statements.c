@@ -42,7 +42,8 @@ static void check_target(pc__jinja *j, const pc__jnode *target)
 static pc__jnode *read_target(pc__jinja *j, int how)
 {
     pc__jnode *target = pc__j_read_tuple(j, PC__J_TARGET | how);
-    check_target(j, target);
+    if (j->status >= 0) /* nodes of a text that failed are one and the same */
+        check_target(j, target);
     return target;
 }
 

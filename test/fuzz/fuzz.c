@@ -44,8 +44,40 @@ static void give(void *user, void *ptr, size_t size, size_t align)
 
 const pc_allocator fuzz_memory = {NULL, take, give};
 
+/* ------------------------------------------------------------ the whole heap */
+
+/* Where a sanitizer watches the heap, all memory of the C library counts, also that of the
+ * libraries below us, which do not take it from fuzz_memory. */
+extern int __sanitizer_install_malloc_and_free_hooks(void (*taken)(const volatile void *, size_t),
+                                                     void (*given)(const volatile void *))
+    __attribute__((weak));
+extern size_t __sanitizer_get_allocated_size(const volatile void *ptr) __attribute__((weak));
+
+static _Atomic size_t heap;
+static size_t heap_at_start; /* of the input; the fuzzer has its corpus there */
+
+static void heap_taken(const volatile void *ptr, size_t size)
+{
+    (void)ptr;
+    heap += size;
+    if (heap_at_start && heap > heap_at_start + FUZZ_MEMORY)
+        fuzz_fault("an input takes at most 256 MiB of the heap", __FILE__, __LINE__);
+}
+
+static void heap_given(const volatile void *ptr)
+{
+    heap -= ptr ? __sanitizer_get_allocated_size(ptr) : 0;
+}
+
+static __attribute__((constructor)) void watch_heap(void)
+{
+    if (__sanitizer_install_malloc_and_free_hooks)
+        __sanitizer_install_malloc_and_free_hooks(heap_taken, heap_given);
+}
+
 size_t fuzz_blocks(void)
 {
+    heap_at_start = heap;
     return live_blocks;
 }
 

@@ -28,8 +28,9 @@ static void no_pointer(void *options, size_t offset)
 {
     size_t stated;
     memcpy(&stated, options, sizeof stated);
-    if (offset + sizeof(void *) <= stated)
-        memset((char *)options + offset, 0, sizeof(void *));
+    if (offset < stated) /* a part of the pointer is read too */
+        memset((char *)options + offset, 0,
+               stated - offset < sizeof(void *) ? stated - offset : sizeof(void *));
 }
 
 static void read_any(const void *options, size_t known, size_t v1)
@@ -67,6 +68,7 @@ static void context(void *options)
     no_pointer(options, offsetof(pc_context_options, allocator));
     no_pointer(options, offsetof(pc_context_options, log));
     no_pointer(options, offsetof(pc_context_options, parallel_for));
+    no_pointer(options, offsetof(pc_context_options, backend));
     pc_context_options *o = options;
     if (o->struct_size >= sizeof *o && o->threads > 4 && o->threads <= 4096)
         o->threads = 4; /* so many threads are allowed, but slow to start */
@@ -81,6 +83,9 @@ static void cache(void *options)
     pc_context *c;
     pc_cache *made;
     no_pointer(options, offsetof(pc_cache_options, salt));
+    no_pointer(options, offsetof(pc_cache_options, disk_path));
+    no_pointer(options, offsetof(pc_cache_options, remote));
+    no_pointer(options, offsetof(pc_cache_options, codecs));
     o.allocator = &fuzz_memory;
     o.threads = 1;
     FUZZ_CHECK(fuzz_ok(pc_context_new(&c, &o)));
@@ -113,6 +118,8 @@ static void generate(void *options)
     no_pointer(options, offsetof(pc_generate_options, stop_tokens));
     no_pointer(options, offsetof(pc_generate_options, stop_strings));
     no_pointer(options, offsetof(pc_generate_options, on_text));
+    no_pointer(options, offsetof(pc_generate_options, salts));
+    no_pointer(options, offsetof(pc_generate_options, memo));
     no_pointer(options, offsetof(pc_generate_options, cancelled));
     FUZZ_CHECK(
         fuzz_ok(pc_schema_parse(&made, fuzz_model(), schema_text, sizeof schema_text - 1, NULL)));

@@ -492,6 +492,21 @@ def folder(config, shapes, change=None):
     return json.dumps(config).encode() + b"\0" + safetensors(header, data)
 
 
+def make_golden():
+    """The name of a golden model, then a configuration for its weights."""
+    body = {"model_type": "deepseek_v2", "hidden_size": 64, "num_hidden_layers": 4,
+            "num_attention_heads": 4, "intermediate_size": 96, "vocab_size": 320,
+            "max_position_embeddings": 512, "kv_lora_rank": 32, "q_lora_rank": None,
+            "qk_nope_head_dim": 16, "qk_rope_head_dim": 8, "v_head_dim": 16,
+            "n_routed_experts": 8, "num_experts_per_tok": 2, "moe_intermediate_size": 32,
+            "n_shared_experts": 1}
+    for name, key, value in (("few", "vocab_size", 320),
+                             ("layers_huge", "num_hidden_layers", 100000000),
+                             ("shared_huge", "n_shared_experts", 2000000000),
+                             ("head_negative", "v_head_dim", -16)):
+        save("golden", name, "deepseek_v2\n" + json.dumps({**body, key: value}))
+
+
 def make_folder():
     for name, config, shapes in folder_models():
         save("folder", name, folder(config, shapes))
@@ -1303,8 +1318,8 @@ def make_calls():
         save("calls", f"chance_{i:02}", data)
 
 
-for make in (make_gguf, make_safetensors, make_config, make_folder, make_tokenizer_json,
-             make_tokenizer_model, make_llama2c, make_options, make_chat, make_pml, make_relay,
-             make_serve, make_tokenize, make_disk_index, make_projector, make_map_store,
-             make_index_file, make_calls):
+for make in (make_gguf, make_safetensors, make_config, make_golden, make_folder,
+             make_tokenizer_json, make_tokenizer_model, make_llama2c, make_options, make_chat,
+             make_pml, make_relay, make_serve, make_tokenize, make_disk_index, make_projector,
+             make_map_store, make_index_file, make_calls):
     make()

@@ -63,8 +63,10 @@ static int read_all(int file, size_t likely, size_t most, char **data, size_t *s
             *data = grown;
         }
         left = capacity - 1 - *size;
-        n = read(file, *data + *size, left < most + 1 - *size ? left : most + 1 - *size);
-        if (n < 0) /* Ctrl-C, for one */
+        n = await_input(file)
+                ? read(file, *data + *size, left < most + 1 - *size ? left : most + 1 - *size)
+                : -1;
+        if (n < 0)
             return -1;
         *size += (size_t)n;
     }

@@ -3,6 +3,7 @@
 
 #include <errno.h>
 #include <math.h>
+#include <poll.h>
 #include <signal.h>
 #include <stdarg.h>
 #include <stdlib.h>
@@ -114,6 +115,19 @@ int32_t is_interrupted(void *user)
 {
     (void)user;
     return interrupted;
+}
+
+int await_input(int file)
+{
+    struct pollfd ready = {.fd = file, .events = POLLIN};
+    int count = 0;
+    while (!interrupted && count <= 0) {
+        count = poll(&ready, 1, 100); /* the signal may have come just before */
+        if (count < 0 && errno != EINTR)
+            return 1; /* reading says what is wrong */
+    }
+    errno = EINTR;
+    return count > 0;
 }
 
 /* ----------------------------------------------------------------- set-up */

@@ -67,6 +67,8 @@ double median(double *values, size_t count); /* sorts them */
 /* The first Ctrl-C asks the work to stop, the second one kills the program. */
 void watch_interrupt(void);
 int32_t is_interrupted(void *user); /* for `cancelled` of the library's options */
+/* Waits until there is something to read. 0: Ctrl-C came, also before; errno is EINTR. */
+int await_input(int file);
 /* For `progress` of the library's options: the same, and a line on a terminal after a second. */
 int32_t stop_loading(void *user, const char *what, uint64_t done, uint64_t total);
 /* Removes that line. Work that ends early leaves it. */

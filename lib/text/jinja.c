@@ -2,7 +2,7 @@
 #include "text/jinja_internal.h"
 
 /* Work: see jinja.h. The content of messages adds to what is allowed. */
-enum { WORK = 12 << 20, WORK_OF_CONTENT = 24 };
+enum { WORK = 8 << 20, WORK_OF_CONTENT = 24 };
 enum { MOST_BYTES = 8 << 20, BYTES_OF_CONTENT = 16, MOST_OUTPUT = 1 << 20, OUTPUT_OF_CONTENT = 4 };
 enum { BREAKS = 1, CONTINUES = 2 };
 

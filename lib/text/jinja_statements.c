@@ -26,8 +26,11 @@ static void end_tag(pc__jinja *j)
     pc__j_advance(j);
 }
 
+/* After a failure the nodes are no tree. */
 static void check_target(pc__jinja *j, const pc__jnode *target)
 {
+    if (j->status < 0)
+        return;
     if (target->op == PC__JO_TUPLE) {
         for (const pc__jnode *t = target->of[0]; t; t = t->next)
             check_target(j, t);

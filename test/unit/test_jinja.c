@@ -428,6 +428,8 @@ static void long_texts(void)
         {"{{ 1", "0", " }}"},
         {"", "{% for a in b %}", ""},
         {"", "\r\n", ""},
+        {"{% for ", "a,", " in b %}{% endfor %}"},
+        {"{% set ", "(a,", " = 1 %}"},
         {"{% set ", "a,", " = 1 %}"},
         {"{{ a[", "0:", "] }}"},
         {"{% set a %}", "{% set a %}b{% endset %}", "{% endset %}"}};
@@ -435,11 +437,13 @@ static void long_texts(void)
     char *source = malloc(MOST + 64);
     CHECK(source);
     for (size_t i = 0; source && i < sizeof around / sizeof *around; i++) {
-        char *end = stpcpy(source, around[i][0]);
-        while (end - source < MOST - 64)
-            end = stpcpy(end, around[i][1]);
-        strcpy(end, around[i][2]);
-        check_time(source, 0);
+        for (int most = MOST; most > 1000; most /= 3) {
+            char *end = stpcpy(source, around[i][0]);
+            while (end - source < most - 64)
+                end = stpcpy(end, around[i][1]);
+            strcpy(end, around[i][2]);
+            check_time(source, 0);
+        }
     }
     free(source);
 }

@@ -21,7 +21,7 @@ done
 python=$(python3 -c 'import sys; print(sys.executable)') || exit 0
 folder=$(mktemp -d)
 trap 'rm -rf "$folder"' EXIT
-said=$(PATH=$folder "$python" -S -I "$source/tools/compare/llama_cpp.py" prepare \
+said=$(PATH=$folder "$python" -S -I "$source/tools/compare/peers.py" prepare \
     --work "$folder/work" --build "$folder" 2>&1)
 [ $? = 2 ] || { echo "prepare went on: $said"; exit 1; }
 for what in cmake c++ numpy libpromptcache.so; do

@@ -1,20 +1,24 @@
 #!/usr/bin/env python3
-"""promptcache beside llama.cpp: the same model files, tokens and number of threads, in turns.
+"""promptcache beside other runtimes: the same weights, tokens and number of threads, in turns.
 
-    llama_cpp.py prepare --work DIR --build BUILD  fetches and builds llama.cpp, writes the models,
-                                                   compiles both sides
-    llama_cpp.py check   --work DIR --build BUILD  compares the logits of both for the same tokens
-    llama_cpp.py run     --work DIR --build BUILD  measures; a stopped run goes on, but another
-                                                   libpromptcache starts anew
-    llama_cpp.py table   --work DIR [--json]       the results of the library measured last
+    peers.py prepare --work DIR --build BUILD  fetches and builds what is missing, writes the
+                                               models, compiles the sides
+    peers.py check   --work DIR --build BUILD  compares logits with llama.cpp's for the same tokens
+    peers.py run     --work DIR --build BUILD  measures; a stopped run goes on, but another
+                                               libpromptcache starts anew
+    peers.py table   --work DIR [--json]       the results of the library measured last
 
-DIR takes about 4 GB, the two sides together up to 8 GB of memory. BUILD is a build folder of
-promptcache with its shared library. llama.cpp comes from PyPI's source package llama-cpp-python
-(pip, or --package FILE) and is built for this CPU (GGML_NATIVE, Release). The models have the shape
-of a 1.1 B Llama with random weights, or --model names others. Needs cmake, a C++ compiler, numpy.
-The first round measures all modes of llama.cpp (flash attention on and off, one shared buffer or a
-stream for each sequence). Later rounds leave out modes that were more than 25 % behind the best
-one, and the best one counts.
+--peers llama.cpp,openvino,ctranslate2 chooses the runtimes (llama.cpp). DIR takes about 4 GB, 6
+with all peers; two sides take up to 8 GB of memory. BUILD is a build folder of promptcache with its
+shared library. llama.cpp comes from PyPI's source package llama-cpp-python (pip, or --package FILE)
+and is built for this CPU (GGML_NATIVE, Release). OpenVINO and CTranslate2 are packages of the
+Python that runs this script (pip install openvino==2026.4.1 openvino-genai==2026.4.1.0
+ctranslate2==4.8.5). They read the Q8_0 weights in 8-bit forms of their own. The models have the
+shape of a 1.1 B Llama with random weights, or --model names others (llama.cpp only). Needs cmake, a
+C++ compiler, numpy.
+The first round measures all modes of a peer (llama.cpp: flash attention on and off, one shared
+buffer or a stream for each sequence; OpenVINO: most tokens of a step). Later rounds leave out modes
+that were more than 25 % behind the best one, and the best one counts.
 """
 import argparse
 import glob
@@ -32,34 +36,40 @@ import time
 HERE = os.path.dirname(os.path.abspath(__file__))
 ROOT = os.path.dirname(os.path.dirname(HERE))
 VERSION = "0.3.36"
-OURS, THEIRS = "promptcache", "llama.cpp"
+OURS, LLAMA, OPENVINO, CTRANSLATE2 = "promptcache", "llama.cpp", "openvino", "ctranslate2"
+PACKAGES = {OPENVINO: "openvino_genai", CTRANSLATE2: "ctranslate2"}
 ATTENTION = {"fa off": "0", "fa on": "1"}
 STREAMS = {
     f"{fa}, {name}": f"{number} {own}"
     for name, own in (("shared", 0), ("own copies", 1))
     for fa, number in ATTENTION.items()
 }
+STEPS = {"256 tokens a step": "256", "2048 tokens a step": "2048"}
 QUIET = 0.1  # cores that others may use without a measurement being called disturbed
 AHEAD = 1.25  # modes further behind the best are measured once only
 
-# name, our command, their command with a mode, modes, batch, how many rounds at most, goals by
-# weights
+# name, command, how many sequences decode, how many rounds at most, goals by peer and weights
 CASES = [
-    ("prefill 512", "prefill 512", "prefill {} 512", ATTENTION, 0, 5, {"q8_0": 4, "bf16": 8}),
-    ("prefill 2048", "prefill 2048", "prefill {} 2048", ATTENTION, 0, 3, {"q8_0": 4, "bf16": 8}),
-    ("TTFT, 64 of 2048 new", "ttft 2048 64", "ttft {} 2048 64", ATTENTION, 0, 9, {
-        "q8_0": 4, "bf16": 4
-    }),
-    ("decode at depth 0", "decode 0 12", "decode {} 0 12", ATTENTION, 1, 9, {"q8_0": 1, "bf16": 1}),
-    ("decode at depth 4096", "decode 4096 12", "decode {} 4096 12", ATTENTION, 1, 9, {
-        "q8_0": 1.5, "bf16": 1.5
-    }),
-    ("decode, 8 over 2048 + 128", "shared 2048 128 8 6", "shared {} 2048 128 8 6", STREAMS, 8, 9, {
-        "q8_0": 3, "bf16": 3
-    }),
-    ("decode, 32 over 2048 + 128", "shared 2048 128 32 5", "shared {} 2048 128 32 5", STREAMS, 32,
-     9, {"q8_0": 6, "bf16": 6}),
+    ("prefill 512", "prefill 512", 0, 5, {LLAMA: {"q8_0": 2.6}, OPENVINO: {"q8_0": 1.05}}),
+    ("prefill 2048", "prefill 2048", 0, 3, {LLAMA: {"q8_0": 2.6}, OPENVINO: {"q8_0": 1.05}}),
+    ("TTFT, 64 of 2048 new", "ttft 2048 64", 0, 9, {}),
+    ("decode at depth 0", "decode 0 12", 1, 9, {LLAMA: {"q8_0": 1.02, "bf16": 1}}),
+    ("decode at depth 4096", "decode 4096 12", 1, 9, {LLAMA: {"q8_0": 1.5, "bf16": 1.5}}),
+    ("decode, 8 over 2048 + 128", "shared 2048 128 8 6", 8, 9, {}),
+    ("decode, 32 over 2048 + 128", "shared 2048 128 32 5", 32, 9, {LLAMA: {"q8_0": 4.5}}),
 ]
+
+
+def modes_of(peer, case):
+    """{name: the word behind the command's name} of a peer's modes."""
+    if peer == LLAMA:
+        return STREAMS if case[1].startswith("shared") else ATTENTION
+    return STEPS if peer == OPENVINO else {"": ""}
+
+
+def with_mode(text, word):
+    name, numbers = text.split(" ", 1)
+    return f"{name} {word} {numbers}" if word else text
 
 
 def say(*words):
@@ -69,7 +79,7 @@ def say(*words):
 def command(*words, **options):
     say("$", " ".join(words))
     if subprocess.run(words, **options).returncode:
-        sys.exit(f"llama_cpp.py: {words[0]} failed")
+        sys.exit(f"peers.py: {words[0]} failed")
 
 
 # ------------------------------------------------------------------- set-up
@@ -123,14 +133,14 @@ def compile_sides(options):
     source, build = os.path.join(options.work, "src/vendor/llama.cpp"), os.path.join(
         options.work, "build/bin")
     cc = ["cc", "-std=c11", "-D_POSIX_C_SOURCE=200809L", "-O2"]
-    ours, theirs = os.path.join(options.work, "peer_promptcache"), os.path.join(
-        options.work, "peer_llama_cpp")
     command(*cc, "-I", os.path.join(ROOT, "include"), os.path.join(HERE, "peer_promptcache.c"),
-            "-o", ours, "-L", options.build, "-lpromptcache",
-            "-Wl,-rpath," + os.path.abspath(options.build))
-    command(*cc, "-I", source + "/include", "-I", source + "/ggml/include",
-            os.path.join(HERE, "peer_llama_cpp.c"), "-o", theirs, "-L", build, "-lllama",
-            "-lggml-base", "-Wl,-rpath," + os.path.abspath(build))
+            "-o", os.path.join(options.work, "peer_promptcache"), "-L", options.build,
+            "-lpromptcache", "-Wl,-rpath," + os.path.abspath(options.build))
+    if LLAMA in options.peers:
+        command(*cc, "-I", source + "/include", "-I", source + "/ggml/include",
+                os.path.join(HERE, "peer_llama_cpp.c"), "-o",
+                os.path.join(options.work, "peer_llama_cpp"), "-L", build, "-lllama",
+                "-lggml-base", "-Wl,-rpath," + os.path.abspath(build))
 
 
 def models(options):
@@ -145,6 +155,20 @@ def models(options):
             command(sys.executable, os.path.join(HERE, "random_gguf.py"), found[kind], "--type",
                     kind, "--shape", options.shape)
     return found
+
+
+def folder_of(options, peer):
+    """A peer's own form of the Q8_0 weights."""
+    return os.path.join(options.work, "models", f"{options.shape}-{peer}")
+
+
+def convert(options, path):
+    for peer, words in ((OPENVINO, ["--weights", options.openvino_weights]), (CTRANSLATE2, [])):
+        folder = folder_of(options, peer)
+        if peer in options.peers and not os.path.exists(folder):
+            command(sys.executable, os.path.join(HERE, f"{peer}_model.py"), path, folder + ".part",
+                    "--shape", options.shape, *words)
+            os.rename(folder + ".part", folder)
 
 
 def states(options, path):
@@ -189,7 +213,7 @@ class Side:
         answer = self.answer()
         if "error" in answer:
             self.stop()
-            sys.exit(f"llama_cpp.py: {self.words[0]}: {answer['error']}")
+            sys.exit(f"peers.py: {self.words[0]}: {answer['error']}")
 
     def answer(self):
         line = self.process.stdout.readline()
@@ -220,51 +244,55 @@ class Side:
             self.process = None
 
 
-def sides(options, path, patient=False):
+def sides(options, name, path, patient=False):
+    """Ours, and those peers that have the weights."""
     work, threads = options.work, str(options.threads)
-    return {
-        OURS:
-        Side(os.path.join(work, "peer_promptcache"), path, threads, options.compute),
-        THEIRS:
-        Side(os.path.join(work, "peer_llama_cpp"),
-             path,
-             threads,
-             states(options, path),
-             patient=patient),
+    found = {
+        OURS: Side(os.path.join(work, "peer_promptcache"), path, threads, options.compute),
+        LLAMA: Side(os.path.join(work, "peer_llama_cpp"), path, threads, states(options, path),
+                    patient=patient),
     }
+    for peer in PACKAGES if name == "q8_0" else ():
+        found[peer] = Side(sys.executable, os.path.join(HERE, f"peer_{peer}.py"),
+                           folder_of(options, peer), threads)
+    return {side: found[side] for side in (OURS, *options.peers) if side in found}
 
 
 # -------------------------------------------------------------------- check
 
 
-def check(options):
-    """Logits of 64 tokens, our default way of computing against llama.cpp's."""
+def logits(options, side, peer):
     import numpy
 
+    path = os.path.join(options.work, "logits.f32")
+    answer = peer.ask(f"logits {'' if side == OURS else '0 '}64 {path}")
+    peer.stop()
+    if "error" in answer:
+        sys.exit(f"peers.py: {side}: {answer['error']}")
+    rows = numpy.fromfile(path, dtype=numpy.float32).reshape(64, -1).astype(numpy.float64)
+    os.remove(path)
+    return rows
+
+
+def check(options):
+    """Logits of 64 tokens, our side against each peer that shows its own."""
     good = True
     for name, path in models(options).items():
-        rows, files = {}, {
-            s: os.path.join(options.work, f"logits-{i}.f32")
-            for i, s in enumerate((OURS, THEIRS))
-        }
-        for side, peer in sides(options, path, patient=True).items():
-            answer = peer.ask(f"logits {'' if side == OURS else '0 '}64 {files[side]}")
-            peer.stop()
-            if "error" in answer:
-                sys.exit(f"llama_cpp.py: {side}: {answer['error']}")
-            rows[side] = numpy.fromfile(files[side],
-                                        dtype=numpy.float32).reshape(64, -1).astype(numpy.float64)
-            os.remove(files[side])
-        a, b = rows[OURS], rows[THEIRS]
-        same = float((a.argmax(1) == b.argmax(1)).mean())
-        error = float(numpy.sqrt(((a - b) ** 2).sum() / (b**2).sum()))
-        good = good and error < 0.05
-        if options.json:
-            print(json.dumps({"weights": name, "tokens": 64, "top1_equal": same,
-                              "relative_rms": error}))
-        else:
-            print(f"{name}: 64 tokens, largest logit the same at {100 * same:.0f} %, "
-                  f"root mean square difference {100 * error:.2f} % of the logits'")
+        both = sides(options, name, path, patient=True)
+        ours = logits(options, OURS, both[OURS])
+        for side in (LLAMA, OPENVINO):
+            if side not in both:
+                continue
+            theirs = logits(options, side, both[side])
+            same = float((ours.argmax(1) == theirs.argmax(1)).mean())
+            error = float((((ours - theirs)**2).sum() / (theirs**2).sum())**0.5)
+            good = good and error < 0.05
+            if options.json:
+                print(json.dumps({"weights": name, "peer": side, "tokens": 64, "top1_equal": same,
+                                  "relative_rms": error}))
+            else:
+                print(f"{name}, {side}: 64 tokens, largest logit the same at {100 * same:.0f} %, "
+                      f"root mean square difference {100 * error:.2f} % of the logits'")
     return 0 if good else 1
 
 
@@ -297,10 +325,13 @@ def value(records, **wanted):
     return {r["round"]: statistics.median(r["seconds"]) for r in chosen}
 
 
-def worth_it(records, name, case, mode, turn):
+def worth_it(records, name, case, peer, mode, turn):
     if turn == 0:
         return True
-    first = {m: value(records, weights=name, case=case[0], mode=m).get(0) for m in case[3]}
+    first = {
+        m: value(records, weights=name, case=case[0], side=peer, mode=m).get(0)
+        for m in modes_of(peer, case)
+    }
     known = [seconds for seconds in first.values() if seconds]
     return bool(known) and first[mode] is not None and first[mode] <= AHEAD * min(known)
 
@@ -330,13 +361,14 @@ def measure(options, peer, text):
 
 def one_round(options, library, records, name, peers, turn):
     for case in CASES:
-        if turn >= min(options.rounds, case[5]) or (options.only
+        if turn >= min(options.rounds, case[3]) or (options.only
                                                     and not any(case[0].startswith(o)
                                                                 for o in options.only)):
             continue
         jobs = [(OURS, "", case[1])]
-        jobs += [(THEIRS, mode, case[2].format(word)) for mode, word in case[3].items()
-                 if worth_it(records, name, case, mode, turn)]
+        jobs += [(peer, mode, with_mode(case[1], word)) for peer in peers if peer != OURS
+                 for mode, word in modes_of(peer, case).items()
+                 if worth_it(records, name, case, peer, mode, turn)]
         for side, mode, text in jobs if turn % 2 == 0 else reversed(jobs):
             key = {
                 "library": library, "weights": name, "case": case[0], "side": side, "mode": mode,
@@ -360,8 +392,9 @@ def run(options):
     records, names = read_records(options, library), models(options)
     ends, began = time.monotonic() + 60 * options.minutes, time.monotonic()
     for left, (name, path) in zip(range(len(names), 0, -1), names.items()):
+        peers = sides(options, name, path)
+        share = time.monotonic() + (ends - time.monotonic()) / left
         name += "" if options.compute == "default" else f", ours {options.compute}"
-        peers, share = sides(options, path), time.monotonic() + (ends - time.monotonic()) / left
         longest = 0.0
         for turn in range(options.rounds):
             start = time.monotonic()
@@ -380,11 +413,11 @@ def run(options):
 # -------------------------------------------------------------------- table
 
 
-def row_of(records, name, case):
+def row_of(records, name, case, peer):
     ours = value(records, weights=name, case=case[0], side=OURS)
     modes = {
-        mode: value(records, weights=name, case=case[0], side=THEIRS, mode=mode)
-        for mode in case[3]
+        mode: value(records, weights=name, case=case[0], side=peer, mode=mode)
+        for mode in modes_of(peer, case)
     }
     modes = {mode: rounds for mode, rounds in modes.items() if rounds}
     if not ours or not modes:
@@ -396,12 +429,13 @@ def row_of(records, name, case):
     busy = [
         r.get("others", 0) for r in records if r.get("weights") == name and r.get("case") == case[0]
     ]
-    goal = case[6].get(name.split(",")[0])
+    goal = case[4].get(peer, {}).get(name.split(",")[0])
     ratio = statistics.median(ratios)
     return {
         "weights": name,
         "case": case[0],
-        "batch": case[4],
+        "peer": peer,
+        "batch": case[2],
         "rounds": len(ratios),
         "ours_ms": 1e3 * statistics.median(a),
         "ours_low_ms": 1e3 * min(a),
@@ -431,20 +465,23 @@ def spread(row, side):
 def table(options, library=None):
     records = read_records(options, library)
     names = list(dict.fromkeys(r["weights"] for r in records))
-    rows = [row for name in names for case in CASES if (row := row_of(records, name, case))]
+    rows = [
+        row for name in names for peer in (LLAMA, *PACKAGES) for case in CASES
+        if (row := row_of(records, name, case, peer))
+    ]
     if options.json:
         for row in rows:
             print(json.dumps(row))
         return 0 if rows else 1
-    print("| weights | | promptcache ms | llama.cpp ms | its mode | ratio | goal |")
-    print("|---|---|---|---|---|---|---|")
+    print("| weights | | promptcache ms | peer | its ms | its mode | ratio | goal |")
+    print("|---|---|---|---|---|---|---|---|")
     for row in rows:
         missed = "" if row["reached"] else ", missed"
         goal = "" if row["goal"] is None else f"{row['goal']}x{missed}"
         star = "*" if row["others_cores"] > QUIET else ""
         print(
             f"| {row['weights']} | {row['case']}{star} | {spread(row, 'ours')} "
-            f"| {spread(row, 'theirs')} | {row['mode']} "
+            f"| {row['peer']} | {spread(row, 'theirs')} | {row['mode']} "
             f"| {row['ratio']:.2f}x ({row['ratio_low']:.2f} … {row['ratio_high']:.2f}) | {goal} |")
     if any(row["others_cores"] > QUIET for row in rows):
         print("\n`*`: other processes used more than a tenth of a core during a measurement of "
@@ -455,19 +492,28 @@ def table(options, library=None):
 # --------------------------------------------------------------------- main
 
 
+def keep_long_prompts(options, name, path):
+    """llama.cpp takes long for prompts that are set-up only: it writes them to files once."""
+    peer = sides(options, name, path, patient=True)[LLAMA]
+    for fa in ATTENTION.values():
+        for text in (f"decode {fa} 4096 1", f"shared {fa} 1 2048 128 1 1"):
+            say(LLAMA, text)
+            answer = peer.ask(text)
+            if "error" in answer:
+                sys.exit(f"peers.py: {LLAMA}: {answer['error']}")
+    peer.stop()
+
+
 def prepare(options):
     os.makedirs(options.work, exist_ok=True)
-    build_llama(options)
+    if LLAMA in options.peers:
+        build_llama(options)
     compile_sides(options)
-    for path in models(options).values():
-        peer = sides(options, path, patient=True)[THEIRS]  # the long prompts, once
-        for fa in ATTENTION.values():
-            for text in (f"decode {fa} 4096 1", f"shared {fa} 1 2048 128 1 1"):
-                say(THEIRS, text)
-                answer = peer.ask(text)
-                if "error" in answer:
-                    sys.exit(f"llama_cpp.py: {THEIRS}: {answer['error']}")
-        peer.stop()
+    for name, path in models(options).items():
+        if name == "q8_0":
+            convert(options, path)
+        if LLAMA in options.peers:
+            keep_long_prompts(options, name, path)
     return 0
 
 
@@ -479,7 +525,12 @@ def missing(options):
     lacks = [f"{name} ({source})" for name, source in tools.items() if not shutil.which(name)]
     if options.command in ("prepare", "check", "run") and not importlib.util.find_spec("numpy"):
         lacks.append(f"numpy ({sys.executable} -m pip install numpy, or package python3-numpy)")
-    if options.command == "prepare" and not options.package and not importlib.util.find_spec("pip"):
+    if options.command in ("prepare", "run"):
+        lacks += [f"{package} ({sys.executable} -m pip install {package.replace('_', '-')})"
+                  for peer, package in PACKAGES.items()
+                  if peer in options.peers and not importlib.util.find_spec(package)]
+    if (options.command == "prepare" and LLAMA in options.peers and not options.package
+            and not importlib.util.find_spec("pip")):
         lacks.append("pip (package python3-pip), or --package FILE")
     if options.command != "table" and not os.path.exists(
             os.path.join(options.build, "libpromptcache.so")):
@@ -501,6 +552,15 @@ def main():
     parser.add_argument("--build",
                         default=os.path.join(ROOT, "build/release"),
                         help="build folder of promptcache (build/release)")
+    parser.add_argument("--peers",
+                        default=LLAMA,
+                        type=lambda text: text.split(","),
+                        help="runtimes beside ours: llama.cpp, openvino, ctranslate2 (llama.cpp)")
+    parser.add_argument("--openvino-weights",
+                        choices=("asym", "g32"),
+                        default="asym",
+                        help="asym: as its converter makes 8 bits by default; g32: the numbers of "
+                        "the file (asym)")
     parser.add_argument("--package", help="llama-cpp-python source package, if it is there already")
     parser.add_argument("--model",
                         action="append",
@@ -538,11 +598,13 @@ def main():
                         help="file that the raw records are appended to (WORK/records-SHAPE.jsonl)")
     parser.add_argument("--json", action="store_true", help="one JSON object a row")
     options = parser.parse_args()
+    if unknown := set(options.peers) - {LLAMA, *PACKAGES}:
+        parser.error(f"--peers: no peer {sorted(unknown)[0]}")
     options.work = os.path.abspath(options.work)
     options.records = options.records or os.path.join(options.work,
                                                       f"records-{options.shape}.jsonl")
     for what in (lacks := missing(options)):
-        print(f"llama_cpp.py: {options.command} needs {what}", file=sys.stderr)
+        print(f"peers.py: {options.command} needs {what}", file=sys.stderr)
     sys.exit(2 if lacks else commands[options.command](options))
 
 

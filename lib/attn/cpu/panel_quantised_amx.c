@@ -7,7 +7,7 @@
 #include "attn/cpu/prefetch.h"
 #include "attn/cpu/quantised512.h"
 
-enum { SIDE = PC__TILE_SIDE, FEWEST_ROWS = 8, DISTANCE = 2048 /* bytes of the panel */ };
+enum { SIDE = PC__TILE_SIDE, FEWEST_ROWS = 8 };
 
 /* 16 rows of one group. Tile row 0 is row `base` of the task. A last portion starts before its own
  * rows; its rows before `own` belong to another portion. */
@@ -128,8 +128,8 @@ INLINE void rows_block(quantised_work *w, size_t first, size_t count, const int 
     for (size_t u = 0; u < all; u++) {
         const uint8_t *block = w->task->panel + u / units * bytes;
         unit512 *unit = &w->unit[u % 2];
-        for (size_t line = 0; !first && line < bytes / units; line += 64)
-            pc__prefetch_line(block + u % units * (bytes / units) + DISTANCE + line);
+        if (!first)
+            pc__prefetch_panel(w->task, u, all);
         unpack_unit512(format, block, u % units, unit);
         for (size_t g = 0; g < unit_groups; g++)
             done = multiply_group(w, first, count, u * unit_groups + g, unit, g, done, minimum);

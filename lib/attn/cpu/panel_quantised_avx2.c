@@ -9,7 +9,7 @@
 #include "attn/cpu/prefetch.h"
 #include "attn/cpu/rows_switch.h"
 
-enum { ROWS = 4, DISTANCE = 1024, MOST_GROUP = 32, EIGHT = 8 };
+enum { ROWS = 4, MOST_GROUP = 32, EIGHT = 8 };
 
 /* The codes of a group; low: NULL where it is not wide. */
 INLINE void join_bytes(const int8_t *high, const int8_t *low, size_t group, int16_t *x)
@@ -107,13 +107,6 @@ INLINE void add_group(const group_position *at, float (*y)[PC__PANEL], const int
     }
 }
 
-INLINE void prefetch_unit(const pc__block_format *format, const uint8_t *block, size_t u)
-{
-    size_t bytes = pc__panel_unit_bytes(format);
-    for (size_t line = 0; line < bytes; line += 64)
-        pc__prefetch_near(block + u * bytes + line + DISTANCE);
-}
-
 INLINE void rows_block(const pc__quantised_task *task, size_t row, const int rows, const int group,
                        const int has_minimum)
 {
@@ -125,7 +118,7 @@ INLINE void rows_block(const pc__quantised_task *task, size_t row, const int row
     unit256 unit;
     for (size_t b = 0; b < blocks; b++, block += pc__panel_block_bytes(format))
         for (size_t u = 0; u < units; u++) {
-            prefetch_unit(format, block, u);
+            pc__prefetch_panel(task, b * units + u, blocks * units);
             unpack_unit256(format, block, u, &unit);
             for (int g = 0; g < PC__UNIT / group; g++, at.group++) {
                 at.values = unit.values + g * (group / 4) * PC__LINE;

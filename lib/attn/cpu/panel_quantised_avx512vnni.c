@@ -9,7 +9,7 @@
 #include "attn/cpu/quantised512.h"
 #include "attn/cpu/rows_switch.h"
 
-enum { ROWS = 6 /* of a block */, DISTANCE = 4096 };
+enum { ROWS = 6 }; /* of a block */
 
 /* Adds the products of one group with one byte of the codes. */
 INLINE void group_products(sums sum[ROWS][2], const uint8_t *q, const int8_t *x, size_t stride,
@@ -30,13 +30,15 @@ INLINE void group_products(sums sum[ROWS][2], const uint8_t *q, const int8_t *x,
 }
 
 /* Units of a panel, unpacked. */
-enum { CHUNK = 64 };
+enum { CHUNK = 64, FEW_BLOCKS = 3 };
 typedef struct unit_chunk {
     unit512 unit[CHUNK];
     size_t first, count; /* units */
     /* 1: one block of rows, which unpacks each unit when it comes to it, so that memory is read in
      * one stream */
     int streams;
+    /* 1: so few blocks that the first, which waits for memory, has to prefetch its own panel */
+    int few;
 } unit_chunk;
 
 /* Lines that a block of rows prefetches: a few each unit, so that products need not wait. */
@@ -65,20 +67,6 @@ INLINE void prefetch_some(prefetch_share *share)
 {
     for (size_t i = 0; i < share->each && share->at < share->end; i++, share->at += 64)
         pc__prefetch_line(share->at);
-}
-
-/* A block alone reads each line once, and waits for memory alone: it prefetches what is DISTANCE
- * bytes ahead in the panel, and then in the next one. Hardware prefetchers follow a stream at two
- * thirds of the speed. */
-INLINE void prefetch_stream(const pc__quantised_task *task, size_t u, size_t all)
-{
-    size_t units = task->format.block / PC__UNIT,
-           bytes = pc__panel_block_bytes(&task->format) / units, at = u * bytes + DISTANCE;
-    const uint8_t *from = task->panel + at;
-    if (at >= all * bytes)
-        from = task->next ? task->next + (at - all * bytes) : NULL;
-    for (size_t i = 0; from && i < bytes; i += 64)
-        pc__prefetch_once(from + i);
 }
 
 /* Where a block of rows is in its inputs. */
@@ -201,8 +189,11 @@ static void unpack_chunk(const pc__quantised_task *task, size_t first, size_t al
 {
     chunk->first = first;
     chunk->count = chunk->streams || all - first < CHUNK ? all - first : CHUNK;
-    for (size_t i = 0; !chunk->streams && i < chunk->count; i++)
+    for (size_t i = 0; !chunk->streams && i < chunk->count; i++) {
+        if (chunk->few)
+            pc__prefetch_panel(task, first + i, all);
         unpack_at(task, first + i, &chunk->unit[i]);
+    }
 }
 
 /* The sums of the chunks before. */
@@ -249,7 +240,7 @@ INLINE void rows_block(const pc__quantised_task *task, unit_chunk *chunk, prefet
     for (size_t u = 0; u < chunk->count; u++) {
         const unit512 *unit = &chunk->unit[chunk->streams ? 0 : u];
         if (chunk->streams) {
-            prefetch_stream(task, u, chunk->count);
+            pc__prefetch_panel(task, u, chunk->count);
             unpack_at(task, u, &chunk->unit[0]);
         } else {
             prefetch_some(&share);
@@ -277,6 +268,7 @@ INLINE void all_rows(const pc__quantised_task *task, const int group, const int 
     size_t all = task->groups * (size_t)group / PC__UNIT;
     unit_chunk chunk;
     chunk.streams = blocks == 1;
+    chunk.few = blocks <= FEW_BLOCKS;
     for (size_t first = 0; first < all; first += chunk.count) {
         unpack_chunk(task, first, all, &chunk);
         for (size_t i = 0, row = 0; i < blocks; i++) {

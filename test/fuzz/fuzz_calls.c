@@ -398,7 +398,7 @@ static void use_cache(void)
         (void)fuzz_ok(pc_cache_trim(cache, number(), NULL));
         break;
     case 6:
-        (void)fuzz_ok(pc_cache_set_quota(cache, "tenant", 6, number()));
+        (void)fuzz_ok(pc_cache_set_quota(cache, choice(5), "tenant", 6, number()));
         break;
     default:
         (void)fuzz_ok(pc_cache_get_tier_stats(cache, (uint32_t)number(), &stats));

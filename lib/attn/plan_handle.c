@@ -4,6 +4,7 @@
 #include <promptcache/attend.h>
 #include <promptcache/bench.h>
 #include <math.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -51,7 +52,7 @@ static pc_status read_shape(const pc_attend_shape *from, pc_attend_shape *to, pc
         return pc__fail(PC_ERR_INVALID,
                         "pc_attend_shape: %d heads over %d K/V heads of %d and %d dimensions",
                         to->heads, to->kv_heads, to->k_dim, to->v_dim);
-    PC__TRY_RETURN(pc__check_enum("pc_attend_shape", "dtype", to->dtype, PC_DTYPE_I8));
+    PC__TRY_RETURN(pc__check_kv_dtype("pc_attend_shape", "dtype", to->dtype));
     if (!pc__kv_dtype_known(to->dtype))
         return pc__fail(PC_ERR_UNSUPPORTED,
                         "pc_attend_shape: K and V of dtype %u (F32, BF16, F16 and I8 are read)",
@@ -145,9 +146,11 @@ static pc_status copy_relative(const pc_run *run, size_t index, int64_t *to)
 static pc_status set_dtype(pc__kv *run, const pc_plan_args *args, size_t index)
 {
     uint32_t dtype = args->dtypes ? args->dtypes[index] : PC_DTYPE_DEFAULT;
+    char field[40];
     if (dtype == PC_DTYPE_DEFAULT)
         return PC_OK;
-    PC__TRY_RETURN(pc__check_enum("pc_plan_args", "dtypes", dtype, PC_DTYPE_I8));
+    snprintf(field, sizeof field, "dtypes[%zu]", index);
+    PC__TRY_RETURN(pc__check_kv_dtype("pc_plan_args", field, dtype));
     run->shape.dtype = dtype;
     return PC_OK;
 }

@@ -63,6 +63,14 @@ pc_status pc__check_enum(const char *name, const char *field, uint32_t value, ui
     return PC_OK;
 }
 
+pc_status pc__check_kv_dtype(const char *name, const char *field, uint32_t value)
+{
+    if (value == PC_DTYPE_I16)
+        return pc__fail(PC_ERR_UNSUPPORTED, "%s: %s is PC_DTYPE_I16, which K and V cannot have",
+                        name, field);
+    return pc__check_enum(name, field, value, PC_DTYPE_I8);
+}
+
 pc_status pc__check_array(const char *call, const char *name, const void *array, size_t count,
                           size_t element)
 {

@@ -26,6 +26,8 @@ pc_status pc__check_flags(const char *name, uint64_t flags, uint64_t known);
 /* PC_ERR_INVALID: an enumerator above `last` does not exist. One that exists, but that the call
  * does not take, is PC_ERR_UNSUPPORTED; the caller says so. */
 pc_status pc__check_enum(const char *name, const char *field, uint32_t value, uint32_t last);
+/* The same for a number format of K and V. */
+pc_status pc__check_kv_dtype(const char *name, const char *field, uint32_t value);
 
 /* PC_ERR_INVALID: an array of `call` is NULL but has elements, or has more than fit into memory, so
  * that sums and products of its size would wrap. */

@@ -563,14 +563,17 @@ static void number_formats(void)
     o.compute = PC_DTYPE_F16;
     CHECK_STATUS(pc_model_new_shape(&model, every_object[CONTEXT], "tiny", 1, &o),
                  PC_ERR_UNSUPPORTED);
-    o.compute = 5;
+    o.compute = PC_DTYPE_I16 + 1;
     CHECK_STATUS(pc_model_new_shape(&model, every_object[CONTEXT], "tiny", 1, &o), PC_ERR_INVALID);
     o.compute = 0;
-    o.kv = 5;
+    o.kv = PC_DTYPE_I16;
+    CHECK_STATUS(pc_model_new_shape(&model, every_object[CONTEXT], "tiny", 1, &o),
+                 PC_ERR_UNSUPPORTED);
+    o.kv = PC_DTYPE_I16 + 1;
     CHECK_STATUS(pc_model_new_shape(&model, every_object[CONTEXT], "tiny", 1, &o), PC_ERR_INVALID);
     parts.model = fingerprint;
     CHECK_OK(pc_key_base(base, &parts));
-    parts.dtype = 5;
+    parts.dtype = PC_DTYPE_I16 + 1;
     CHECK_STATUS(pc_key_base(base, &parts), PC_ERR_INVALID);
     every_end();
 }

@@ -25,6 +25,7 @@ CASES = {
     "attend": "--rows 1,3 --prefix 64 --suffix 16 --heads 4 --kv-heads 2 --head-dim 33 --repeats 1",
     "calibrate": "--show",
     "decode": f"--model {MODEL} --batch 1,2 --prefix 1024 --suffix 16 --repeats 2",
+    "inputs": f"--exact {MODEL} --file {MODEL} --text text --window 32 --tokens 64",
     "memo": "--shape tiny --length 48 --batch 2 --repeats 2 --folder .",
     "mmlu": f"--subjects 1 --questions 2 {COMMON} shared,recompute",
     "needles": "--shape tiny --questions 1,2 --document 128 --methods shared,no-attention",
@@ -146,6 +147,8 @@ def main():
     check(listed == sorted(CASES), f"all benchmarks are tried: {listed}")
     with open("trace", "w") as out:
         out.write('{"hash_ids":[7]}\n{"hash_ids":[9]}\n{"hash_ids":[7]}\n')
+    with open("text", "w") as out:
+        out.write("The desk of Peter Novak is 368. " * 20)
     for command, arguments in CASES.items():
         compare(command, arguments)
     both = subprocess.run([PROGRAM, "bench", "serve", "--json", "--yaml"],

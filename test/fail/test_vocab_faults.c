@@ -339,7 +339,7 @@ static void gguf_faults(void)
 {
     static char longer[1100];
     const char *const one[] = {longer};
-    gguf_fault("gpt2", "gpt-2", 0, NULL, PC_ERR_FORMAT, "0 tokens");
+    gguf_fault("gpt2", "gpt-2", 0, NULL, PC_ERR_FORMAT, "0 is not a number of tokens");
     gguf_fault("gpt2", "nobody", FEW, NULL, PC_ERR_UNSUPPORTED, "'nobody'");
     gguf_fault("gpt2", "", FEW, NULL, PC_ERR_UNSUPPORTED, "pre-tokenizer ''");
     gguf_fault("rwkv", NULL, FEW, NULL, PC_ERR_UNSUPPORTED, "'rwkv'");

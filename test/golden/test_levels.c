@@ -359,7 +359,8 @@ static void spans_faults(world *w, pc_test_memory *memory)
                  PC_ERR_INVALID);
     CHECK_STATUS(pc_prompt_from_spans(&prompt, w->model, &span, 1, 9, w->ids[0], 1),
                  PC_ERR_INVALID); /* its last token stands there */
-    CHECK_ERROR_HAS("span 0 starts at 0 and ends at 9, the new tokens stand at 9");
+    CHECK_ERROR_HAS("span 0 starts at 0, its last token stands 9 behind that, "
+                    "the new tokens stand at 9");
     bad.hi = 9;
     CHECK_STATUS(pc_prompt_from_spans(&prompt, w->model, &bad, 1, 20, w->ids[0], 1),
                  PC_ERR_INVALID);

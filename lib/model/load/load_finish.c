@@ -26,7 +26,7 @@ pc_status pc__model_options(pc_model_options *out, const pc_model_options *optio
 {
     PC__TRY_RETURN(pc__options_read(out, sizeof *out, PC__V1_SIZE(pc_model_options, progress_user),
                                     options, "pc_model_options"));
-    PC__TRY_RETURN(pc__check_enum("pc_model_options", "kv", out->kv, PC_DTYPE_I8));
+    PC__TRY_RETURN(pc__check_kv_dtype("pc_model_options", "kv", out->kv));
     PC__TRY_RETURN(pc__check_enum("pc_model_options", "compute", out->compute, PC_DTYPE_I16));
     PC__TRY_RETURN(pc__check_flags("pc_model_options", out->flags, PC_MODEL_VOCAB_ONLY));
     if (out->compute != PC_DTYPE_DEFAULT && out->compute != PC_DTYPE_F32

@@ -300,7 +300,7 @@ static void faults(pc_context *context)
     refused(context, &args, "5 heads over 2");
     shape = w.shape;
     shape.dtype = 5;
-    refused(context, &args, "dtype is 5");
+    refused(context, &args, "dtype is PC_DTYPE_I16");
     CHECK_INT(pc_pages_bytes(&shape, 10), 0);
     shape = w.shape;
     shape.k_dim = 1025;

@@ -126,7 +126,7 @@ pc_status pc_sequence_push_turn(pc_sequence *sequence, const char *text, size_t 
     last = sequence->count ? sequence->tokens[sequence->count - 1] : -1;
     skip = count && *chat->assistant_close && tokens[0] == last
            && pc__generation_stops(&sequence->generation, last);
-    status = push_tokens(sequence, call, tokens + skip, count - skip);
+    status = push_tokens(sequence, call, skip ? tokens + skip : tokens, count - skip);
 done:
     pc__free(env.mem, tokens);
     pc__bytes_free(&open);

@@ -82,10 +82,13 @@ static void cache(void *options)
     pc_context_options o = PC_CONTEXT_OPTIONS_INIT;
     pc_context *c;
     pc_cache *made;
-    no_pointer(options, offsetof(pc_cache_options, salt));
-    no_pointer(options, offsetof(pc_cache_options, disk_path));
-    no_pointer(options, offsetof(pc_cache_options, remote));
-    no_pointer(options, offsetof(pc_cache_options, codecs));
+    static const size_t pointers[] = {
+        offsetof(pc_cache_options, salt),     offsetof(pc_cache_options, disk_path),
+        offsetof(pc_cache_options, remote),   offsetof(pc_cache_options, codecs),
+        offsetof(pc_cache_options, seal_key), offsetof(pc_cache_options, on_event),
+        offsetof(pc_cache_options, on_bytes)};
+    for (size_t i = 0; i < sizeof pointers / sizeof *pointers; i++)
+        no_pointer(options, pointers[i]);
     o.allocator = &fuzz_memory;
     o.threads = 1;
     FUZZ_CHECK(fuzz_ok(pc_context_new(&c, &o)));

@@ -36,9 +36,9 @@ static void arguments(pc_context *context)
     options.compute = PC_DTYPE_F16;
     CHECK_STATUS(pc_model_load(&model, context, "x", &options), PC_ERR_UNSUPPORTED);
     options.compute = 0;
-    options.kv = PC_DTYPE_I8 + 1;
+    options.kv = PC_DTYPE_I16 + 1;
     CHECK_STATUS(pc_model_new_shape(&model, context, "llama-1b", 0, &options), PC_ERR_INVALID);
-    CHECK_ERROR_HAS("kv is 5");
+    CHECK_ERROR_HAS("kv is 6");
     CHECK_STATUS(pc_model_new_shape(&model, context, "no-such-shape", 0, NULL), PC_ERR_NOT_FOUND);
     CHECK_ERROR_HAS("llama-1b");
     CHECK(!model);
@@ -204,7 +204,7 @@ static void cancelled(const char *path)
 {
     for (int describe = 0; describe < 2; describe++) {
         stopping all = {.thread = pthread_self()};
-        pc_test_memory memory;
+        pc_test_memory memory = {0};
         pc_context *context = pc_test_counted_context(&memory, 1);
         int64_t blocks = memory.live_blocks;
         CHECK_OK(open_counted(context, path, &all, describe));

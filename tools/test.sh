@@ -153,10 +153,10 @@ else
     # shellcheck disable=SC2086
     run build/sanitize "under AddressSanitizer and UBSan" -DPC_SANITIZE=address,undefined $checked
     # left out: tests with one thread, of slow tiers and of a program's arguments, in which
-    # ThreadSanitizer finds nothing and takes long
+    # ThreadSanitizer finds nothing and takes long; fork, behind which it allows no threads
     left_out="-LE kernel|levels|fuzz -E ^amx_|^no_modules_|\
 ^modules_(linear|memo_open|golden_models|index)$|^test_($(any_of "
-        index_bytes faiss_shim id_map nearest relocation record_.* read_record golden_.*
+        fork jinja index_bytes faiss_shim id_map nearest relocation record_.* read_record golden_.*
         bench_yaml help other_kernels relay_text pml_document compare codec.* seal
         sharing_levels sharing_baselines batch rules costs_calibrate .*_abi program
         workloads trace generate kv_serving load sampler slow_tiers slow_ttft disk_kill

@@ -6,6 +6,7 @@
  * that tell other keys than the application's. The program starts itself as a second process. */
 #include <dirent.h>
 #include <promptcache/bench.h>
+#include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -22,13 +23,13 @@ enum { TOKENS = 6, RECORDS = 3, BYTES = 3000 };
 static const char salt[] = "tenant-7";
 static const uint8_t seal[32] = {1, 2, 3, 4}, model[32] = {5, 6, 7};
 static pc_context *context;
-static int strange_events;
+static atomic_int strange_events; /* events come from any thread */
 
 /* ------------------------------------------------------------ what is stored */
 
 static const int32_t *tokens_of(int number)
 {
-    static int32_t tokens[RECORDS][TOKENS];
+    static _Thread_local int32_t tokens[RECORDS][TOKENS];
     for (int i = 0; i < TOKENS; i++)
         tokens[number][i] = 100 * number + i;
     return tokens[number];

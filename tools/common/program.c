@@ -6,6 +6,7 @@
 #include <poll.h>
 #include <signal.h>
 #include <stdarg.h>
+#include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -95,7 +96,7 @@ char *dump_json(const json_t *value, size_t flags)
 
 const char *program_name = "promptcache";
 
-static volatile sig_atomic_t interrupted;
+static atomic_int interrupted; /* any thread may run the handler */
 
 static void on_interrupt(int number)
 {

@@ -96,7 +96,9 @@ fill 3 "two: one line of text is needed" --remote-file two
 
 start=redis-server
 command -v $start >/dev/null 2>&1 || start=redis-check-rdb # the same program, in another package
-if [ -n "${PC_TEST_NO_MODULES-}" ] || ! command -v $start >/dev/null 2>&1; then
+if [ -n "${PC_TEST_NO_MODULES-}" ] || ! command -v $start >/dev/null 2>&1 ||
+    "$program" run --model "$model" --text a --max-tokens 1 --remote redis://127.0.0.1:1 2>&1 |
+    grep -q 'built without hiredis'; then
     echo "no server: passwords are not tested"
     finish
     exit

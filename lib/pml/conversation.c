@@ -53,7 +53,7 @@ static int compare_said(const void *a, const void *b)
 /* The texts of one turn, from `from` on, without the blanks at their ends. *end: behind them. */
 static pc_status join_turn(const pc__conversation *c, size_t from, size_t *end, pc__bytes *out)
 {
-    size_t last = from, lead = 0;
+    size_t last = from;
     for (size_t i = from; i < c->count; i++)
         if (c->said[i].turn.number == c->said[from].turn.number)
             last = i;
@@ -61,12 +61,10 @@ static pc_status join_turn(const pc__conversation *c, size_t from, size_t *end, 
             break;
     for (size_t i = from; i <= last; i++)
         PC__TRY_RETURN(pc__bytes_add(out, c->said[i].text, c->said[i].size));
-    while (out->size && pc__is_blank(out->data[out->size - 1]))
-        out->data[--out->size] = 0;
-    while (lead < out->size && pc__is_blank(out->data[lead]))
-        lead++;
-    memmove(out->data, out->data + lead, out->size + 1 - lead);
-    out->size -= lead;
+    pc__text text = pc__text_strip((pc__text){out->data, out->size});
+    memmove(out->data, text.data, text.size);
+    out->size = text.size;
+    out->data[out->size] = 0;
     *end = last + 1;
     return PC_OK;
 }

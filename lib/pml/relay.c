@@ -70,23 +70,16 @@ static pc_status parse_template(relay_template *t)
     return PC_OK;
 }
 
-static const char *strip_blanks(const char *text, size_t *size)
+static pc__text system_of(const pc__relay_source *source)
 {
-    while (*size && pc__is_blank(text[*size - 1]))
-        --*size;
-    while (*size && pc__is_blank(*text)) {
-        text++;
-        --*size;
-    }
-    return text;
+    return pc__text_strip((pc__text){source->system, source->system_size});
 }
 
 /* The same parts from a chat template. */
 static pc_status template_from_chat(relay_template *t, const pc__chat *chat)
 {
     const pc__chat_pieces *p = &chat->pieces;
-    size_t size = t->source->system_size;
-    int empty = !t->source->tokens && (strip_blanks(t->source->system, &size), !size);
+    int empty = !t->source->tokens && !system_of(t->source).size;
     int joined = !empty && chat->system_joins_user;
     PC__TRY_RETURN(pc__chat_check_role(chat, empty || t->source->tokens ? "user" : "system"));
     PC__TRY_RETURN(pc__bytes_add_text(&t->part[0], empty ? p->system_empty : p->system_open));
@@ -123,8 +116,7 @@ static pc_status add_bos(const pc__pml_env *env, int32_t **tokens, size_t *count
 static pc_status fill_text(const pc__pml_env *env, const relay_template *t, pc__node *node)
 {
     const pc__relay_source *s = t->source;
-    size_t size = s->system_size;
-    const char *system = strip_blanks(s->system, &size);
+    pc__text system = system_of(s);
     pc__literal run = {.env = env};
     pc_status status = PC_OK;
     if (s->tokens) {
@@ -136,8 +128,8 @@ static pc_status fill_text(const pc__pml_env *env, const relay_template *t, pc__
         memcpy(node->tokens, s->tokens, s->token_count * sizeof *node->tokens);
         return PC_OK;
     }
-    PC__TRY(pc__literal_around(&run, t->part[0].data ? t->part[0].data : "", system, size,
-                               t->part[1].data ? t->part[1].data : "", &node->tokens,
+    PC__TRY(pc__literal_around(&run, t->part[0].data ? t->part[0].data : "", system.data,
+                               system.size, t->part[1].data ? t->part[1].data : "", &node->tokens,
                                &node->token_count),
             done);
     PC__TRY(add_bos(env, &node->tokens, &node->token_count), done);
@@ -170,12 +162,12 @@ static pc_status add_relay_node(pc__schema_tree *tree, const pc__pml_env *env, p
 static pc_status note_system(pc__schema_tree *tree, const pc__pml_env *env,
                              const pc__relay_source *source)
 {
-    size_t size = source->system_size;
-    const char *system = source->tokens ? NULL : strip_blanks(source->system, &size);
+    pc__text system = system_of(source);
     tree->slot_is_turn = !source->format && pc__conversation_matters(env);
-    if (!tree->slot_is_turn || !system || !size)
+    if (!tree->slot_is_turn || source->tokens || !system.size)
         return PC_OK;
-    return (tree->slot_system = pc__strndup(env->mem, system, size)) ? PC_OK : PC_ERR_NOMEM;
+    tree->slot_system = pc__strndup(env->mem, system.data, system.size);
+    return tree->slot_system ? PC_OK : PC_ERR_NOMEM;
 }
 
 /* Whether the model's own chat template makes of the request what its pieces make. */
@@ -265,7 +257,9 @@ pc_status pc__relay_user(const pc__pml_env *env, const pc__schema_tree *tree, co
     const char *behind = tree->slot ? tree->slot->text : "";
     size_t lead = tree->lead_count;
     pc__literal run = {.env = env};
-    text = strip_blanks(text, &size);
+    pc__text stripped = pc__text_strip((pc__text){text, size});
+    text = stripped.data;
+    size = stripped.size;
     PC__TRY_RETURN(check_request(env, tree, text, size));
     pc_status status = pc__literal_around(&run, tree->slot_lead ? tree->slot_lead : "", text, size,
                                           behind, tokens, count);

@@ -172,17 +172,6 @@ pc_status pc__chat_check_talk(const pc__chat *chat, const pc_allocator *mem,
     return check_talk(chat, mem, messages, count, NULL);
 }
 
-static pc__text strip(pc__text text)
-{
-    while (text.size && pc__is_blank(text.data[text.size - 1]))
-        text.size--;
-    while (text.size && pc__is_blank(*text.data)) {
-        text.data++;
-        text.size--;
-    }
-    return text;
-}
-
 /* Behind an answer, with a system prompt in front and without. */
 static pc_status check_turn(const pc__chat *chat, const pc_allocator *mem, const char *answer,
                             const char *text, const char *composed)
@@ -199,7 +188,7 @@ static pc_status check_turn(const pc__chat *chat, const pc_allocator *mem, const
 pc_status pc__chat_check_turn(const pc__chat *chat, const pc_allocator *mem, pc__text answer,
                               pc__text *text)
 {
-    pc__text stripped = strip(*text);
+    pc__text stripped = pc__text_strip(*text);
     char *before, *given, *made;
     pc_status status = PC_ERR_NOMEM;
     if (!chat->jinja || (chat->is_fixed && !chat->counts))
@@ -210,7 +199,7 @@ pc_status pc__chat_check_turn(const pc__chat *chat, const pc_allocator *mem, pc_
                         "know how many there were: make a prompt of the whole conversation");
     if (text->size && memchr(text->data, 0, text->size))
         return pc__fail(PC_ERR_UNSUPPORTED, "the text has a byte 0");
-    answer = strip(answer);
+    answer = pc__text_strip(answer);
     before = pc__strndup(mem, answer.size ? answer.data : "", answer.size);
     given = pc__strndup(mem, text->size ? text->data : "", text->size);
     made = pc__strndup(mem, stripped.size ? stripped.data : "", stripped.size);

@@ -19,6 +19,17 @@ int pc__text_ends(pc__text text, pc__text with)
            && (!with.size || !memcmp(text.data + text.size - with.size, with.data, with.size));
 }
 
+pc__text pc__text_strip(pc__text text)
+{
+    while (text.size && pc__is_blank(text.data[text.size - 1]))
+        text.size--;
+    while (text.size && pc__is_blank(*text.data)) {
+        text.data++;
+        text.size--;
+    }
+    return text;
+}
+
 int pc__text_equals(pc__text a, pc__text b)
 {
     return a.size == b.size && pc__text_begins(a, b);

@@ -13,6 +13,7 @@ pc__text pc__text_of(const char *text);
 int pc__text_equals(pc__text a, pc__text b);
 int pc__text_begins(pc__text text, pc__text with);
 int pc__text_ends(pc__text text, pc__text with);
+pc__text pc__text_strip(pc__text text); /* without the blanks at its ends */
 /* Whether names, separated by blanks, include this one. */
 int pc__is_listed(const char *names, const char *name);
 

@@ -29,6 +29,8 @@ static pc__jframe *enter_frame(pc__jinja *j)
     return before;
 }
 
+static void run_body(pc__jinja *j, const pc__jnode *first);
+
 /* Runs a body in a frame of its own; its output is the value. */
 static pc__jvalue capture(pc__jinja *j, const pc__jnode *body)
 {
@@ -37,7 +39,7 @@ static pc__jvalue capture(pc__jinja *j, const pc__jnode *body)
     pc__jframe *frame = enter_frame(j);
     j->out = &own;
     j->out_content = 0;
-    pc__j_run_body(j, body);
+    run_body(j, body);
     pc__jvalue text = pc__j_join(j, pc__j_string((pc__text){own.data, own.size}),
                                  pc__j_string(pc__text_of("")));
     text.content = j->out_content;
@@ -47,6 +49,9 @@ static pc__jvalue capture(pc__jinja *j, const pc__jnode *body)
     pc__bytes_free(&own);
     return j->status >= 0 ? text : (pc__jvalue){0};
 }
+
+/* The first of its items is `value`, the second `value`s next, ... */
+static void bind(pc__jinja *j, const pc__jnode *target, pc__jvalue value);
 
 static void bind_items(pc__jinja *j, const pc__jnode *target, pc__jvalue value)
 {
@@ -58,10 +63,10 @@ static void bind_items(pc__jinja *j, const pc__jnode *target, pc__jvalue value)
         pc__j_fail(j, PC_ERR_FORMAT, "there are %zu names, but %zu values", count, all.list->count);
     const pc__jentry *item = j->status >= 0 ? all.list->items : NULL;
     for (const pc__jnode *t = target->of[0]; t && item && j->status >= 0; t = t->next)
-        pc__j_bind(j, t, (item++)->value);
+        bind(j, t, (item++)->value);
 }
 
-void pc__j_bind(pc__jinja *j, const pc__jnode *target, pc__jvalue value)
+static void bind(pc__jinja *j, const pc__jnode *target, pc__jvalue value)
 {
     const pc__jvalue *space;
     if (target->op == PC__JO_NAME) {
@@ -90,7 +95,7 @@ static pc__jvalue filter_items(pc__jinja *j, const pc__jnode *n, pc__jvalue all)
     pc__jframe *before = enter_frame(j);
     j->filtering++;
     for (size_t i = 0; j->status >= 0 && i < all.list->count; i++) {
-        pc__j_bind(j, n->of[3], all.list->items[i].value);
+        bind(j, n->of[3], all.list->items[i].value);
         pc__jvalue passes = pc__j_eval(j, n->of[4]);
         if (j->status >= 0 && pc__j_truth(j, &passes))
             pc__j_add(j, some, all.list->items[i].value);
@@ -118,8 +123,8 @@ static void run_for(pc__jinja *j, const pc__jnode *n)
         j->frame = inner;
         *loop = (pc__jloop){all.list, i};
         pc__j_set(j, pc__text_of("loop"), (pc__jvalue){.kind = PC__J_LOOP, .loop = loop});
-        pc__j_bind(j, n->of[3], all.list->items[i].value);
-        pc__j_run_body(j, n->of[1]);
+        bind(j, n->of[3], all.list->items[i].value);
+        run_body(j, n->of[1]);
         completed |= !j->leaving;
         if (j->leaving == BREAKS)
             i = all.list->count - 1;
@@ -128,7 +133,7 @@ static void run_for(pc__jinja *j, const pc__jnode *n)
     j->frame = before;
     if (j->status >= 0 && !completed && n->of[2]) {
         enter_frame(j);
-        pc__j_run_body(j, n->of[2]);
+        run_body(j, n->of[2]);
         j->frame = before;
     }
 }
@@ -197,11 +202,11 @@ static void run_if(pc__jinja *j, const pc__jnode *n)
         if (j->status < 0)
             return;
         if (pc__j_truth(j, &test)) {
-            pc__j_run_body(j, branch->of[1]);
+            run_body(j, branch->of[1]);
             return;
         }
         if (branch->of[3]) {
-            pc__j_run_body(j, branch->of[3]);
+            run_body(j, branch->of[3]);
             return;
         }
     }
@@ -224,17 +229,17 @@ static void run_statement(pc__jinja *j, const pc__jnode *n)
         run_for(j, n);
         break;
     case PC__JO_SET:
-        pc__j_bind(j, n->of[0], pc__j_eval(j, n->of[1]));
+        bind(j, n->of[0], pc__j_eval(j, n->of[1]));
         break;
     case PC__JO_SET_BLOCK:
-        pc__j_bind(j, n->of[0], capture(j, n->of[1]));
+        bind(j, n->of[0], capture(j, n->of[1]));
         break;
     case PC__JO_MACRO:
         define_macro(j, n);
         break;
     case PC__JO_BLOCK:
         before = enter_frame(j);
-        pc__j_run_body(j, n->of[1]);
+        run_body(j, n->of[1]);
         j->frame = before;
         break;
     case PC__JO_BREAK:
@@ -247,7 +252,7 @@ static void run_statement(pc__jinja *j, const pc__jnode *n)
     }
 }
 
-void pc__j_run_body(pc__jinja *j, const pc__jnode *first)
+static void run_body(pc__jinja *j, const pc__jnode *first)
 {
     if (pc__j_enter(j))
         for (const pc__jnode *n = first; n && !j->leaving && pc__j_step(j); n = n->next) {
@@ -309,7 +314,7 @@ pc_status pc__jinja_run(pc__jinja *j, pc__bytes *out, const pc__jinja_input *inp
     if ((j->frame = pc__j_frame(j))) {
         set_variables(j, input);
         enter_frame(j);
-        pc__j_run_body(j, j->body);
+        run_body(j, j->body);
     }
     pc__j_forget(j, mark);
     return j->status;

@@ -5,8 +5,10 @@
 
 enum { MOST_ARGUMENTS = 4 };
 
-int pc__j_arguments(pc__jinja *j, const pc__jarguments *a, pc__text of, const char *names,
-                    size_t least, pc__jvalue out[])
+/* Brings arguments in the order of `names` (separated by blanks, of which the first `least` are
+ * needed): values not given stay undefined and have no bit in the result. -1: they do not fit. */
+static int arguments(pc__jinja *j, const pc__jarguments *a, pc__text of, const char *names,
+                     size_t least, pc__jvalue out[])
 {
     size_t place = 0, used = 0;
     int given = 0;
@@ -32,7 +34,7 @@ int pc__j_arguments(pc__jinja *j, const pc__jarguments *a, pc__text of, const ch
 
 static int no_arguments(pc__jinja *j, const pc__jarguments *a, pc__text of)
 {
-    return pc__j_arguments(j, a, of, "", 0, NULL) >= 0;
+    return arguments(j, a, of, "", 0, NULL) >= 0;
 }
 
 static pc__jvalue none(void)
@@ -78,7 +80,7 @@ static pc__jvalue split_method(pc__jinja *j, pc__jvalue self, pc__text name,
                                const pc__jarguments *a)
 {
     pc__jvalue given[MOST_ARGUMENTS];
-    int which = pc__j_arguments(j, a, name, "sep maxsplit", 0, given);
+    int which = arguments(j, a, name, "sep maxsplit", 0, given);
     if (which < 0)
         return none();
     if (!(which & 1))
@@ -90,7 +92,7 @@ static pc__jvalue replace_method(pc__jinja *j, pc__jvalue self, pc__text name,
                                  const pc__jarguments *a)
 {
     pc__jvalue given[MOST_ARGUMENTS];
-    int which = pc__j_arguments(j, a, name, POSITIONS(3), 2, given);
+    int which = arguments(j, a, name, POSITIONS(3), 2, given);
     if (which < 0 || !is_string(j, &given[0]) || !is_string(j, &given[1]))
         return none();
     return pc__j_replace(j, self, given[0], given[1], number_or(j, &given[2], which & 4, -1));
@@ -146,7 +148,7 @@ static pc__jvalue string_method(pc__jinja *j, pc__jvalue self, pc__text name,
     if (how >= 0)
         return no_arguments(j, a, name) ? pc__j_change_case(j, self, how) : none();
     if (pc__j_is_listed("strip lstrip rstrip", name)) {
-        int which = pc__j_arguments(j, a, name, POSITIONS(1), 0, given);
+        int which = arguments(j, a, name, POSITIONS(1), 0, given);
         if (which == 0)
             given[0] = none();
         how = *name.data == 'l'   ? PC__J_LEFT
@@ -161,7 +163,7 @@ static pc__jvalue string_method(pc__jinja *j, pc__jvalue self, pc__text name,
     if (!pc__j_is_listed("startswith endswith find count join", name))
         return pc__j_fail(j, PC_ERR_UNSUPPORTED, "method '%.*s' is not known", (int)name.size,
                           name.data);
-    if (pc__j_arguments(j, a, name, POSITIONS(1), 1, given) < 0)
+    if (arguments(j, a, name, POSITIONS(1), 1, given) < 0)
         return none();
     if (pc__j_is(name, "join"))
         return join_method(j, self, given[0]);
@@ -195,7 +197,7 @@ static pc__jvalue map_method(pc__jinja *j, pc__jvalue self, pc__text name, const
     int which;
     if (pc__j_is_listed("items keys values", name))
         return no_arguments(j, a, name) ? map_entries(j, &self, *name.data) : none();
-    if ((which = pc__j_arguments(j, a, name, POSITIONS(2), 1, given)) < 0)
+    if ((which = arguments(j, a, name, POSITIONS(2), 1, given)) < 0)
         return none();
     if (given[0].kind < PC__J_NONE || given[0].kind > PC__J_STRING)
         return pc__j_fail(j, PC_ERR_UNSUPPORTED, "get() of such a key");
@@ -299,7 +301,7 @@ int pc__j_test(pc__jinja *j, pc__text name, const pc__jvalue *v, const pc__jargu
     pc__jvalue with;
     int sign = comparison_of(name);
     if (sign)
-        return pc__j_arguments(j, a, name, POSITIONS(1), 1, &with) >= 0
+        return arguments(j, a, name, POSITIONS(1), 1, &with) >= 0
                && pc__j_compare(j, sign, v, &with);
     if (!no_arguments(j, a, name))
         return 0;
@@ -376,7 +378,7 @@ static pc__jvalue map_attribute(pc__jinja *j, pc__jvalue list, pc__text name,
                                 const pc__jarguments *a)
 {
     pc__jvalue out = pc__j_list(j, PC__J_ITERATOR), given[MOST_ARGUMENTS];
-    int which = pc__j_arguments(j, a, name, "attribute default", 1, given);
+    int which = arguments(j, a, name, "attribute default", 1, given);
     if (which < 0 || !is_attribute(j, &given[0]))
         return none();
     for (size_t i = 0; i < list.list->count && pc__j_step(j); i++) {
@@ -404,7 +406,7 @@ static pc__jvalue map_items(pc__jinja *j, pc__jvalue list, pc__text name, const 
 static pc__jvalue join_items(pc__jinja *j, pc__jvalue v, pc__text name, const pc__jarguments *a)
 {
     pc__jvalue given[MOST_ARGUMENTS], texts = pc__j_list(j, PC__J_LIST);
-    int which = pc__j_arguments(j, a, name, "d attribute", 0, given);
+    int which = arguments(j, a, name, "d attribute", 0, given);
     if (which < 0)
         return none();
     if (!(which & 1))
@@ -457,7 +459,7 @@ static pc__jvalue item_pairs(pc__jinja *j, pc__jvalue v)
 static pc__jvalue default_value(pc__jinja *j, pc__jvalue v, pc__text name, const pc__jarguments *a)
 {
     pc__jvalue given[MOST_ARGUMENTS];
-    int which = pc__j_arguments(j, a, name, "default_value boolean", 0, given);
+    int which = arguments(j, a, name, "default_value boolean", 0, given);
     if (which < 0)
         return none();
     if (v.kind != PC__J_UNDEFINED
@@ -477,11 +479,11 @@ static pc__jvalue string_filter(pc__jinja *j, pc__text name, pc__jvalue v, const
                    ? pc__j_change_case(j, v, how == PC__J_TITLE ? PC__J_TITLE_FILTER : how)
                    : none();
     if (pc__j_is(name, "trim")) {
-        if (!(which = pc__j_arguments(j, a, name, "chars", 0, given)))
+        if (!(which = arguments(j, a, name, "chars", 0, given)))
             given[0] = none();
         return which < 0 ? none() : pc__j_strip(j, v, &given[0], PC__J_LEFT | PC__J_RIGHT);
     }
-    if ((which = pc__j_arguments(j, a, name, "old new count", 2, given)) < 0)
+    if ((which = arguments(j, a, name, "old new count", 2, given)) < 0)
         return none();
     int64_t most = which & 4 && given[2].kind == PC__J_NONE
                        ? -1
@@ -545,7 +547,7 @@ int pc__j_knows(pc__text name, int is_test)
 static pc__jvalue make_range(pc__jinja *j, pc__text name, const pc__jarguments *a)
 {
     pc__jvalue given[MOST_ARGUMENTS], list = pc__j_list(j, PC__J_RANGE);
-    int which = pc__j_arguments(j, a, name, POSITIONS(3), 1, given);
+    int which = arguments(j, a, name, POSITIONS(3), 1, given);
     if (which < 0)
         return none();
     int64_t from = number_or(j, &given[0], 1, 0), to = number_or(j, &given[1], which & 2, from),
@@ -604,7 +606,7 @@ pc__jvalue pc__j_function(pc__jinja *j, pc__text name, const pc__jarguments *a)
         return new_map(j, a, *name.data == 'n' ? PC__J_NAMESPACE : PC__J_MAP);
     if (pc__j_is(name, "range"))
         return make_range(j, name, a);
-    if (pc__j_arguments(j, a, name, POSITIONS(1), 1, &first) < 0)
+    if (arguments(j, a, name, POSITIONS(1), 1, &first) < 0)
         return none();
     if (pc__j_is(name, "strftime_now"))
         return format_today(j, &first);

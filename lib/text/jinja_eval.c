@@ -82,11 +82,6 @@ static pc__jvalue member_of(pc__jinja *j, const pc__jvalue *of, pc__text name, i
     return member ? *member : (pc__jvalue){.text = name};
 }
 
-pc__jvalue pc__j_attribute(pc__jinja *j, const pc__jvalue *of, pc__text name)
-{
-    return member_of(j, of, name, 1);
-}
-
 static int is_sequence(const pc__jvalue *v)
 {
     return v->kind == PC__J_LIST || v->kind == PC__J_TUPLE || v->kind == PC__J_RANGE;
@@ -129,7 +124,7 @@ static int64_t slice_bound(const pc__jvalue *given, int64_t otherwise, int64_t c
     return at < count ? at : step < 0 ? count - 1 : count;
 }
 
-pc__jvalue pc__j_slice(pc__jinja *j, const pc__jvalue *of, const pc__jvalue part[3])
+static pc__jvalue slice(pc__jinja *j, const pc__jvalue *of, const pc__jvalue part[3])
 {
     int text = of->kind == PC__J_STRING;
     int64_t step = pc__j_is_number(&part[2]) ? part[2].number : 1, count, from, to;
@@ -154,7 +149,7 @@ static pc__jvalue eval_slice(pc__jinja *j, const pc__jnode *n)
     pc__jvalue of = pc__j_eval(j, n->of[0]), part[3];
     for (int i = 0; i < 3; i++)
         part[i] = n->of[i + 1] ? pc__j_eval(j, n->of[i + 1]) : (pc__jvalue){.kind = PC__J_NONE};
-    return j->status >= 0 ? pc__j_slice(j, &of, part) : (pc__jvalue){0};
+    return j->status >= 0 ? slice(j, &of, part) : (pc__jvalue){0};
 }
 
 /* ------------------------------------------------------------------ calls */
@@ -405,7 +400,7 @@ static pc__jvalue eval_node(pc__jinja *j, const pc__jnode *n)
         return eval_sign(j, n);
     case PC__JO_ATTRIBUTE:
         a = pc__j_eval(j, n->of[0]);
-        return j->status >= 0 ? pc__j_attribute(j, &a, n->name) : a;
+        return j->status >= 0 ? member_of(j, &a, n->name, 1) : a;
     case PC__JO_ELEMENT:
         a = pc__j_eval(j, n->of[0]);
         pc__jvalue index = pc__j_eval(j, n->of[1]);

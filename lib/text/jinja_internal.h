@@ -250,13 +250,8 @@ pc__jnode *pc__j_read_statements(pc__jinja *j); /* the whole text */
 
 /* ---- running */
 pc__jvalue pc__j_eval(pc__jinja *j, const pc__jnode *node);
-void pc__j_run_body(pc__jinja *j, const pc__jnode *first);
-/* The first of its items is `value`, the second `value`s next, ... */
-void pc__j_bind(pc__jinja *j, const pc__jnode *target, pc__jvalue value);
 pc__jvalue pc__j_call_macro(pc__jinja *j, const pc__jvalue *macro, const pc__jarguments *a);
-pc__jvalue pc__j_attribute(pc__jinja *j, const pc__jvalue *of, pc__text name);
 pc__jvalue pc__j_element(pc__jinja *j, const pc__jvalue *of, const pc__jvalue *index);
-pc__jvalue pc__j_slice(pc__jinja *j, const pc__jvalue *of, const pc__jvalue part[3]);
 int pc__j_compare(pc__jinja *j, int sign, const pc__jvalue *a, const pc__jvalue *b);
 
 /* ---- calls */
@@ -267,10 +262,6 @@ pc__jvalue pc__j_function(pc__jinja *j, pc__text name, const pc__jarguments *a);
 int pc__j_is_function(pc__text name);
 int pc__j_is_method(const pc__jvalue *of, pc__text name); /* Python has an attribute so named */
 int pc__j_knows(pc__text name, int is_test); /* whether Jinja has such a filter or test */
-/* Brings arguments in the order of `names` (separated by blanks, of which the first `least` are
- * needed): values not given stay undefined and have no bit in the result. -1: they do not fit. */
-int pc__j_arguments(pc__jinja *j, const pc__jarguments *a, pc__text of, const char *names,
-                    size_t least, pc__jvalue out[]);
 
 /* ---- strings */
 enum { PC__J_LEFT = 1, PC__J_RIGHT = 2 };

@@ -357,7 +357,7 @@ void pc__ram_tier_free(pc__ram_tier *t)
 }
 
 /* Counts the tier's own memory, so that tables and pins are within the budget
- * (pc__ram_tier_overhead). */
+ * (ram_tier_entries.c). */
 static void *counted_alloc(void *user, size_t size, size_t align)
 {
     pc__ram_tier *t = user;

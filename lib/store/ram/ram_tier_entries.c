@@ -56,7 +56,8 @@ static uint64_t spare_tables(const pc__ram_tier *t)
     return own_bytes > counted ? own_bytes - counted : 0;
 }
 
-uint64_t pc__ram_tier_overhead(const pc__ram_tier *t)
+/* Bytes beside the entries: not free yet, and spare tables. */
+static uint64_t overhead(const pc__ram_tier *t)
 {
     return atomic_load(&t->freeing) + spare_tables(t);
 }
@@ -217,7 +218,7 @@ uint32_t pc__ram_tier_make_room(pc__ram_tier *t, uint64_t need, int32_t priority
 {
     pc__room room = {.tenant = tenant,
                      .need = need,
-                     .used = pc__ram_tier_used(t) + pc__ram_tier_overhead(t),
+                     .used = pc__ram_tier_used(t) + overhead(t),
                      .budget = t->options.budget,
                      .priority = priority};
     uint32_t reason;

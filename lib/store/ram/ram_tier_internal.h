@@ -55,8 +55,6 @@ struct pc__ram_tier {
 /* All under the lock. ram_tier_entries.c: */
 pc__ram_entry *pc__ram_tier_find(const pc__ram_tier *t, const pc__id *key);
 uint64_t pc__ram_tier_used(const pc__ram_tier *t);
-/* Bytes beside the entries: not free yet, and spare tables. */
-uint64_t pc__ram_tier_overhead(const pc__ram_tier *t);
 /* Learns which segments were released. Call before any eviction. */
 void pc__ram_tier_collect_releases(pc__ram_tier *t);
 pc_segment *pc__ram_tier_reference(pc__ram_tier *t, pc__ram_entry *e);

@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "chat_vocab.h"
 #include "pml/schema_tree.h"
 #include "testing.h"
 
@@ -21,20 +22,11 @@ static pc__tokenizer *vocabulary(const json_t *entry, const char *jinja)
 {
     pc__text tokens[MOST_TOKENS] = {{"<unknown>", 9}};
     int32_t types[MOST_TOKENS] = {PC__TOKEN_UNKNOWN};
-    pc__vocab vocab = {.kind = PC__VOCAB_WORDPIECE,
-                       .where = "vocabulary",
-                       .count = 1,
-                       .tokens = tokens,
-                       .types = types,
-                       .bos = -1,
-                       .eos = -1,
-                       .pad = -1,
-                       .sep = -1,
-                       .cls = -1,
-                       .chat_template = jinja};
+    pc__vocab vocab = pc_test_vocab(tokens, types, 1);
     pc__tokenizer *t = NULL;
     json_t *special;
     size_t i;
+    vocab.chat_template = jinja;
     json_array_foreach(json_object_get(entry, "special"), i, special)
     {
         const char *text = json_string_value(special), *bos = text_of(entry, "bos"),

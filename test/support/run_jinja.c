@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "chat_vocab.h"
 #include "pml/resolve.h"
 #include "testing.h"
 
@@ -51,18 +52,9 @@ static pc_status read_chat(const json_t *line, const pc_allocator *mem, pc__chat
     const char *bos = text_of(line, "bos"), *eos = text_of(line, "eos");
     pc__text tokens[3] = {{"<unknown>", 9}};
     const int32_t types[] = {PC__TOKEN_UNKNOWN, PC__TOKEN_CONTROL, PC__TOKEN_CONTROL};
-    pc__vocab vocab = {.kind = PC__VOCAB_WORDPIECE,
-                       .where = "vocabulary",
-                       .count = 1,
-                       .tokens = tokens,
-                       .types = types,
-                       .bos = -1,
-                       .eos = -1,
-                       .pad = -1,
-                       .sep = -1,
-                       .cls = -1,
-                       .chat_template = text_of(line, "template")};
+    pc__vocab vocab = pc_test_vocab(tokens, types, 1);
     pc__tokenizer *tokenizer = NULL;
+    vocab.chat_template = text_of(line, "template");
     if (bos) {
         vocab.bos = (int32_t)vocab.count;
         tokens[vocab.count++] = pc__text_of(bos);
@@ -78,18 +70,6 @@ static pc_status read_chat(const json_t *line, const pc_allocator *mem, pc__chat
         status = pc__chat_detect(out, mem, tokenizer);
     pc__tokenizer_free(tokenizer);
     return status;
-}
-
-/* A token a byte. */
-static pc_status bytes(void *user, const char *text, size_t size, uint64_t flags, int32_t **tokens,
-                       size_t *count)
-{
-    (void)flags;
-    *count = size;
-    *tokens = pc__calloc(user, size, sizeof **tokens);
-    for (size_t i = 0; *tokens && i < size; i++)
-        (*tokens)[i] = (unsigned char)text[i];
-    return *tokens ? PC_OK : PC_ERR_NOMEM;
 }
 
 static void add_escaped(pc__bytes *out, const char *text)
@@ -129,7 +109,7 @@ static pc_status say(const pc__chat *chat, const json_t *line, pc__bytes *out)
     const pc_allocator *mem = out->mem;
     pc__pml_env env = {.mem = mem,
                        .chat = chat,
-                       .tokens = bytes,
+                       .tokens = pc_test_byte_tokens,
                        .tokens_user = (void *)(uintptr_t)mem,
                        .where = "pml"};
     pc__bytes schema = {.mem = mem}, prompt = {.mem = mem};

@@ -4,6 +4,7 @@
  * logits than tokens. */
 #include <stdlib.h>
 
+#include "chat_vocab.h"
 #include "random_model.h"
 #include "toy_schema.h"
 
@@ -334,15 +335,7 @@ static pc_model *padded_model(pc_context *context)
 {
     static const char names[KNOWN + 1] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMN";
     pc__text tokens[KNOWN];
-    pc__vocab vocab = {.kind = PC__VOCAB_WORDPIECE,
-                       .where = "vocabulary",
-                       .count = KNOWN,
-                       .tokens = tokens,
-                       .bos = -1,
-                       .eos = -1,
-                       .pad = -1,
-                       .sep = -1,
-                       .cls = -1};
+    pc__vocab vocab = pc_test_vocab(tokens, NULL, KNOWN);
     random_model shape = {.scheme = PC_POSITION_ROPE,
                           .compute = PC_DTYPE_F32,
                           .kv = PC_DTYPE_F32,

@@ -1,6 +1,7 @@
 /* Catches: a family that is used with a vocabulary without its special tokens, so that the model
  * sees plain characters; names that do not find their family; an error that does not list the
  * names; stop tokens that the vocabulary does not have. */
+#include "chat_vocab.h"
 #include "text/chat.h"
 
 #include <string.h>
@@ -14,16 +15,7 @@ static pc__tokenizer *vocabulary(const char *const *tokens, size_t count, size_t
 {
     pc__text texts[MOST] = {{"<unknown>", 9}};
     int32_t types[MOST] = {PC__TOKEN_UNKNOWN};
-    pc__vocab vocab = {.kind = PC__VOCAB_WORDPIECE,
-                       .where = "vocabulary",
-                       .count = 1,
-                       .tokens = texts,
-                       .types = types,
-                       .bos = -1,
-                       .eos = -1,
-                       .pad = -1,
-                       .sep = -1,
-                       .cls = -1};
+    pc__vocab vocab = pc_test_vocab(texts, types, 1);
     pc__tokenizer *t = NULL;
     for (size_t i = 0; i < count && tokens[i]; i++)
         if (i != left_out) {

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "chat_vocab.h"
 #include "testing.h"
 #include "text/chat.h"
 
@@ -13,18 +14,11 @@ static pc__tokenizer *vocabulary(const pc_allocator *mem, const char *jinja)
     static const pc__text tokens[] = {{"<unknown>", 9}, {"<s>", 3}, {"</s>", 4}, {"<|end|>", 7}};
     static const int32_t types[] = {PC__TOKEN_UNKNOWN, PC__TOKEN_CONTROL, PC__TOKEN_CONTROL,
                                     PC__TOKEN_CONTROL};
-    const pc__vocab vocab = {.kind = PC__VOCAB_WORDPIECE,
-                             .where = "vocabulary",
-                             .count = 4,
-                             .tokens = tokens,
-                             .types = types,
-                             .bos = 1,
-                             .eos = 2,
-                             .pad = -1,
-                             .sep = -1,
-                             .cls = -1,
-                             .chat_template = jinja};
+    pc__vocab vocab = pc_test_vocab(tokens, types, 4);
     pc__tokenizer *t = NULL;
+    vocab.bos = 1;
+    vocab.eos = 2;
+    vocab.chat_template = jinja;
     CHECK_OK(pc__tokenizer_from_vocab(&t, mem, &vocab));
     return t;
 }

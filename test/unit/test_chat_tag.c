@@ -1,6 +1,7 @@
 /* Catches: chat tags that become something else than the chat template's pieces: in the first turn
  * after a system prompt of a template that joins both, before an answer that is given, in a schema
  * whose prompt continues the conversation. */
+#include "chat_vocab.h"
 #include "pml/chat_tag.h"
 
 #include <string.h>
@@ -19,21 +20,9 @@ static pc__chat chat = {.name = name,
                                    .assistant_open = ":",
                                    .assistant_close = "a)"}};
 
-/* A token a byte. */
-static pc_status bytes(void *user, const char *text, size_t size, uint64_t flags, int32_t **tokens,
-                       size_t *count)
-{
-    (void)flags;
-    *count = size;
-    *tokens = pc__calloc(user, size, sizeof **tokens);
-    for (size_t i = 0; *tokens && i < size; i++)
-        (*tokens)[i] = (unsigned char)text[i];
-    return *tokens ? PC_OK : PC_ERR_NOMEM;
-}
-
 static pc__pml_env env = {.mem = &pc__libc_allocator,
                           .chat = &chat,
-                          .tokens = bytes,
+                          .tokens = pc_test_byte_tokens,
                           .where = "t.pml",
                           .tokens_user = (void *)(uintptr_t)&pc__libc_allocator};
 

@@ -4,6 +4,7 @@
  * test/golden/test_released_templates.py. */
 #include <string.h>
 
+#include "chat_vocab.h"
 #include "testing.h"
 #include "text/chat.h"
 
@@ -18,19 +19,10 @@ static pc__chat *chat_of(const pc_allocator *mem, const char *jinja)
 {
     static const pc__text tokens[] = {{"<unknown>", 9}};
     static const int32_t types[] = {PC__TOKEN_UNKNOWN};
-    const pc__vocab vocab = {.kind = PC__VOCAB_WORDPIECE,
-                             .where = "vocabulary",
-                             .count = 1,
-                             .tokens = tokens,
-                             .types = types,
-                             .bos = -1,
-                             .eos = -1,
-                             .pad = -1,
-                             .sep = -1,
-                             .cls = -1,
-                             .chat_template = jinja};
+    pc__vocab vocab = pc_test_vocab(tokens, types, 1);
     pc__tokenizer *t = NULL;
     pc__chat *chat = NULL;
+    vocab.chat_template = jinja;
     CHECK_OK(pc__tokenizer_from_vocab(&t, mem, &vocab));
     if (!CHECK_OK(pc__chat_detect(&chat, mem, t)) || !CHECK(!chat->unknown))
         fprintf(stderr, "    %s: %s\n", jinja, chat ? chat->unknown : "");

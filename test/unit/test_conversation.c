@@ -1,6 +1,7 @@
 /* Catches: prompts whose conversation, put together from schema and prompt, modules and arguments,
  * is not what the model's own chat template is asked about; prompts that are refused for text in no
  * turn, or for blanks that are the document's. */
+#include "chat_vocab.h"
 #include "pml/conversation.h"
 
 #include <string.h>
@@ -23,23 +24,11 @@ static pc__chat chat = {.name = name,
                                    .assistant_open = "(",
                                    .assistant_close = ")"}};
 
-/* A token a byte. */
-static pc_status bytes(void *user, const char *text, size_t size, uint64_t flags, int32_t **tokens,
-                       size_t *count)
-{
-    (void)flags;
-    *count = size;
-    *tokens = pc__calloc(user, size, sizeof **tokens);
-    for (size_t i = 0; *tokens && i < size; i++)
-        (*tokens)[i] = (unsigned char)text[i];
-    return *tokens ? PC_OK : PC_ERR_NOMEM;
-}
-
 static pc_status resolve(const pc_allocator *mem, const char *schema, const char *prompt)
 {
     pc__pml_env env = {.mem = mem,
                        .chat = &chat,
-                       .tokens = bytes,
+                       .tokens = pc_test_byte_tokens,
                        .where = "t.pml",
                        .tokens_user = (void *)(uintptr_t)mem};
     pc__schema_tree *tree = NULL;

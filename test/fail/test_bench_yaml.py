@@ -11,7 +11,8 @@ import os
 import re
 import subprocess
 import sys
-import tempfile
+
+from checking import check, run_in_folder
 
 try:
     import yaml
@@ -37,14 +38,6 @@ CASES = {
     "trace": "--trace trace --share 1/2,1 --block-bytes 1024",
     "ttft": f"--model {MODEL} --context 128 --new 32 --repeats 1",
 }
-failed = 0
-
-
-def check(condition, what):
-    global failed
-    if not condition:
-        failed += 1
-        print("FAILED:", what)
 
 
 class Strict:
@@ -156,11 +149,7 @@ def main():
                           text=True)
     check(both.returncode == 2 and "exclude each other" in both.stderr,
           "--json and --yaml exclude each other")
-    print(f"checks: {failed} failed")
-    return 1 if failed else 0
 
 
 if __name__ == "__main__":
-    with tempfile.TemporaryDirectory() as folder:
-        os.chdir(folder)
-        sys.exit(main())
+    run_in_folder(main)

@@ -11,22 +11,14 @@ import pty
 import struct
 import subprocess
 import sys
-import tempfile
 import unicodedata
+
+from checking import check, run_in_folder
 
 SOURCE, PROGRAM = map(os.path.abspath, sys.argv[1:3])
 DEMO = os.path.join(SOURCE, "models", "demo", "demo.gguf")
 EVIL = "\x1b]0;title\x07\x1b[2J\x7f\x9b31m\u202e\u2066\u061c\u2028"
 MARKS = "\u061c\u200e\u200f\u2028\u2029\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069\ufeff"
-failed = checks = 0
-
-
-def check(condition, what):
-    global failed, checks
-    checks += 1
-    if not condition:
-        failed += 1
-        print("FAILED:", what)
 
 
 def is_clean(data):
@@ -148,11 +140,7 @@ def main():
     models()
     documents()
     written_text()
-    print(f"checks: {checks}, {failed} failed")
-    return 1 if failed else 0
 
 
 if __name__ == "__main__":
-    with tempfile.TemporaryDirectory() as folder:
-        os.chdir(folder)
-        sys.exit(main())
+    run_in_folder(main)

@@ -9,20 +9,12 @@ import re
 import shutil
 import subprocess
 import sys
-import tempfile
+
+from checking import check, run_in_folder
 
 SOURCE, PROGRAM, BENCH = map(os.path.abspath, sys.argv[1:4])
 COMPLETION = os.path.join(SOURCE, "tools", "completion", "promptcache.bash")
 EXTERNAL = ("bench", "check", "eval")  # of promptcache: commands of promptcache-bench
-failed = checks = 0
-
-
-def check(condition, what):
-    global failed, checks
-    checks += 1
-    if not condition:
-        failed += 1
-        print("FAILED:", what)
 
 
 def output(*command, code=0, **more):
@@ -134,11 +126,7 @@ def main():
     check_completion(BENCH)
     check_values()
     check_start()
-    print(f"checks: {checks}, {failed} failed")
-    return 1 if failed else 0
 
 
 if __name__ == "__main__":
-    with tempfile.TemporaryDirectory() as folder:
-        os.chdir(folder)
-        sys.exit(main())
+    run_in_folder(main)

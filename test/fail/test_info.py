@@ -10,8 +10,9 @@ import resource
 import struct
 import subprocess
 import sys
-import tempfile
 import time
+
+from checking import check, run_in_folder
 
 SOURCE, PROGRAM = map(os.path.abspath, sys.argv[1:3])
 DEMO = os.path.join(SOURCE, "models", "demo", "demo.gguf")
@@ -24,15 +25,6 @@ kv_bytes_kilobyte free_memory longest_context""".split()
 KV = ["f32", "bf16", "f16", "int8"]
 Q4_K, Q6_K, F32 = 12, 14, 0
 BLOCKS = {F32: (1, 4), Q4_K: (256, 144), Q6_K: (256, 210)}
-failed = checks = 0
-
-
-def check(condition, what):
-    global failed, checks
-    checks += 1
-    if not condition:
-        failed += 1
-        print("FAILED:", what)
 
 
 def run(*arguments, code=0, **more):
@@ -154,11 +146,7 @@ def main():
     demo()
     refused()
     large()
-    print(f"checks: {checks}, {failed} failed")
-    return 1 if failed else 0
 
 
 if __name__ == "__main__":
-    with tempfile.TemporaryDirectory() as folder:
-        os.chdir(folder)
-        sys.exit(main())
+    run_in_folder(main)

@@ -7,20 +7,12 @@ import os
 import signal
 import subprocess
 import sys
-import tempfile
 import time
+
+from checking import check, run_in_folder
 
 SOURCE, PROGRAM = map(os.path.abspath, sys.argv[1:3])
 DEMO = os.path.join(SOURCE, "models", "demo", "demo.gguf")
-failed = checks = 0
-
-
-def check(condition, what):
-    global failed, checks
-    checks += 1
-    if not condition:
-        failed += 1
-        print("FAILED:", what)
 
 
 def listens(pid):
@@ -59,11 +51,7 @@ def main():
     for wait in (0, 0.01, 0.05, 0.2):
         interrupt(("tokenize", "--model", DEMO), wait, False)
         interrupt(("info", DEMO), wait, True)
-    print(f"checks: {checks}, {failed} failed")
-    return 1 if failed else 0
 
 
 if __name__ == "__main__":
-    with tempfile.TemporaryDirectory() as folder:
-        os.chdir(folder)
-        sys.exit(main())
+    run_in_folder(main)

@@ -5,7 +5,7 @@
 
 #include "attn/kernels.h"
 
-static int is_inherited(const pc_cache *cache)
+int pc__cache_is_inherited(const pc_cache *cache)
 {
     return cache->process && !pc__is_own_process(cache->process);
 }
@@ -80,8 +80,11 @@ pc_status pc__cache_put(pc_cache *cache, const pc__entry_desc *desc, const pc__i
 
 int pc__cache_has_content(pc_cache *cache, const pc__id *content)
 {
-    int has_content = !is_inherited(cache) && pc__ram_tier_has_content(cache->ram, content);
-    for (uint32_t t = 0; !has_content && t < PC_TIER_COUNT && !is_inherited(cache); t++)
+    int has_content;
+    if (pc__cache_is_inherited(cache))
+        return 0;
+    has_content = pc__ram_tier_has_content(cache->ram, content);
+    for (uint32_t t = 0; !has_content && t < PC_TIER_COUNT; t++)
         has_content = cache->tiers[t]
                       && cache->tiers[t]->ops->has_content(cache->tiers[t], content);
     return has_content;
@@ -284,7 +287,8 @@ pc_status pc_cache_clear(pc_cache *cache)
 
 uint64_t pc__cache_free_for_owner(pc_cache *cache, const void *owner, uint64_t bytes)
 {
-    uint64_t freed = is_inherited(cache) ? 0 : pc__ram_tier_trim(cache->ram, 0, bytes, owner);
+    uint64_t freed = pc__cache_is_inherited(cache) ? 0
+                                                   : pc__ram_tier_trim(cache->ram, 0, bytes, owner);
     /* The COMPRESSED tier may be about to get them. */
     if (freed && cache->tiers[PC_TIER_COMPRESSED])
         pc__io_flush(cache->io);

@@ -80,6 +80,9 @@ struct pc_cache {
 pc_status pc__cache_new_over(pc_cache **out, pc_context *context, const pc_cache_options *options,
                              pc__tier *const *tiers);
 
+/* 1: this process is a child after fork() and has it, with its threads and files, from its parent.
+ */
+int pc__cache_is_inherited(const pc_cache *cache);
 /* PC_ERR_INVALID: NULL. PC_ERR_STATE: a child after fork() has it from its parent. */
 pc_status pc__cache_check(const pc_cache *cache, const char *call);
 

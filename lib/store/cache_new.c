@@ -232,7 +232,7 @@ static void end_cache(void *user)
 {
     pc_cache *cache = user;
     pc_context *context = cache->context;
-    int is_own = !cache->process || pc__is_own_process(cache->process);
+    int is_own = !pc__cache_is_inherited(cache);
     cache->io = NULL;
     pc__ram_tier_free(cache->ram);
     for (uint32_t t = 0; t < PC_TIER_COUNT; t++)

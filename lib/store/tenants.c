@@ -175,9 +175,10 @@ uint32_t pc__tenants_make_room(const pc__tenants *ts, pc__eviction *ev, pc__room
     return reason;
 }
 
-void pc__tenants_shrink(const pc__tenants *ts, pc__eviction *ev, pc__tenant *tenant,
+void pc__tenants_shrink(const pc__tenants *ts, pc__eviction *ev, const pc__id *salt,
                         pc__eviction_item **picked)
 {
+    pc__tenant *tenant = pc__tenants_find(ts, salt);
     pc__room room = {.tenant = tenant, .budget = UINT64_MAX, .priority = INT32_MAX};
     pc__eviction_item *item;
     uint64_t excess = pc__tenants_excess(ts, tenant);

@@ -59,8 +59,8 @@ pc__eviction_item *pc__tenants_next(const pc__tenants *tenants, pc__eviction *ev
  * PC_REASON_NONE: none is picked. */
 uint32_t pc__tenants_make_room(const pc__tenants *tenants, pc__eviction *eviction, pc__room *room,
                                pc__eviction_item **picked);
-/* Picks entries of a tenant until it is within its limit, as far as possible. */
-void pc__tenants_shrink(const pc__tenants *tenants, pc__eviction *eviction, pc__tenant *tenant,
+/* Picks entries of a tenant, if there is one, until it is within its limit, as far as possible. */
+void pc__tenants_shrink(const pc__tenants *tenants, pc__eviction *eviction, const pc__id *salt,
                         pc__eviction_item **picked);
 
 #endif

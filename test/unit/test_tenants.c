@@ -46,7 +46,7 @@ static void whose_room(void)
     }
     CHECK_INT(pc__tenants_excess(&ts, a), 100);
     CHECK(pc__tenants_over(&ts) == a);
-    pc__tenants_shrink(&ts, &ev, a, &picked);
+    pc__tenants_shrink(&ts, &ev, &salts[0], &picked);
     CHECK(picked == &items[0] && !picked->next_picked);
     pc__eviction_evict(&ev, picked);
     /* b has 400 of 500, and the tier 900 of 1000 */

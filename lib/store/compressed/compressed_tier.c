@@ -445,15 +445,12 @@ static void clear(pc__tier *tier)
 static pc_status set_quota(pc__tier *tier, const pc__id *salt, uint64_t bytes)
 {
     compressed_tier *t = self_of(tier);
-    pc__eviction_item *picked = NULL;
+    pc__eviction_item *picked;
     pc__compressed_record *gone = NULL;
-    pc__tenant *tenant;
     pc_status status;
     pthread_mutex_lock(&t->lock);
     status = pc__tenants_set_limit(&t->tenants, &t->mem, salt, bytes);
-    tenant = pc__tenants_find(&t->tenants, salt);
-    if (tenant)
-        pc__tenants_shrink(&t->tenants, &t->eviction, tenant, &picked);
+    pc__tenants_shrink(&t->tenants, &t->eviction, salt, &picked);
     evict_picked(t, picked, &gone);
     unlock_tier(t, gone);
     return status;

@@ -252,17 +252,13 @@ void pc__ram_tier_unpin_owner(pc__ram_tier *t, uint64_t owner)
 pc_status pc__ram_tier_set_quota(pc__ram_tier *t, const pc__id *salt, uint64_t bytes)
 {
     pc__ram_entry *gone = NULL;
-    pc__eviction_item *picked = NULL;
-    pc__tenant *tenant;
+    pc__eviction_item *picked;
     pc_status status;
     pthread_mutex_lock(&t->lock);
     status = pc__tenants_set_limit(&t->tenants, &t->mem, salt, bytes);
-    tenant = pc__tenants_find(&t->tenants, salt);
-    if (tenant) {
-        pc__ram_tier_collect_releases(t);
-        pc__tenants_shrink(&t->tenants, &t->eviction, tenant, &picked);
-        pc__ram_tier_evict(t, picked, &gone);
-    }
+    pc__ram_tier_collect_releases(t);
+    pc__tenants_shrink(&t->tenants, &t->eviction, salt, &picked);
+    pc__ram_tier_evict(t, picked, &gone);
     unlock_and_free(t, gone, 0);
     return status;
 }

@@ -1,7 +1,6 @@
 /* A folder as a descriptor. Its content is not trusted: names are opened relative to it without
  * following links, and only regular files of its owner, of this user or of root are used, if no
- * other user may write to them. The path
- * of the folder itself may contain links. */
+ * other user may write to them. The path of the folder itself may contain links. */
 #ifndef PC_BASE_DIR_H
 #define PC_BASE_DIR_H
 

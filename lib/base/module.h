@@ -4,8 +4,7 @@
  *
  * The file is looked for in the folders of PC_MODULES (base/environment.h), then beside this
  * library, then in the folder promptcache/ beside it. The first file of the name decides, also if
- * it cannot be used. A file that is no whole shared object is not
- * loaded (base/shared_object.h).
+ * it cannot be used. A file that is no whole shared object is not loaded (base/shared_object.h).
  *
  * Library and module must be of the same version and build: they share structs, and the module has
  * hidden copies of the library's code, with static variables of its own. Only the error text is

@@ -6,7 +6,6 @@
  * only for workers inside: one that is not scheduled on a busy machine delays nobody. */
 #include "base/threads.h"
 
-#include <pthread.h>
 #include <sched.h>
 
 #include "base/process.h"
@@ -93,6 +92,15 @@ static void next_epoch(pc__pool *pool)
     atomic_fetch_add_explicit(&pool->epoch, 1, memory_order_release);
     pthread_cond_broadcast(&pool->wake);
     pthread_mutex_unlock(&pool->lock);
+}
+
+void pc__mutex_init(pthread_mutex_t *mutex, int type)
+{
+    pthread_mutexattr_t attributes;
+    pthread_mutexattr_init(&attributes);
+    pthread_mutexattr_settype(&attributes, type);
+    pthread_mutex_init(mutex, &attributes);
+    pthread_mutexattr_destroy(&attributes);
 }
 
 pc_status pc__pool_new(pc__pool **out, const pc_allocator *mem, uint32_t workers)

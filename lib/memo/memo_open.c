@@ -5,6 +5,7 @@
 #include "base/fail.h"
 #include "base/file.h"
 #include "base/options.h"
+#include "base/threads.h"
 #include "memo/maps/map_format.h"
 #include "memo/memo_internal.h"
 #include "model/model_states.h"
@@ -212,16 +213,6 @@ static pc_status open_memo_files(pc_memo *memo, const char *folder, const pc__me
     return status;
 }
 
-/* A callback that would wait for its own thread is refused (pc__memo_write_begin). */
-static void init_writer(pthread_mutex_t *writer)
-{
-    pthread_mutexattr_t checked;
-    pthread_mutexattr_init(&checked);
-    pthread_mutexattr_settype(&checked, PTHREAD_MUTEX_ERRORCHECK);
-    pthread_mutex_init(writer, &checked);
-    pthread_mutexattr_destroy(&checked);
-}
-
 pc_status pc__memo_write_begin(pc_memo *memo)
 {
     if (!pthread_mutex_lock(&memo->writer))
@@ -256,7 +247,8 @@ pc_status pc_memo_open(pc_memo **out, const pc_model *model, const char *folder,
     memo->options = o;
     memo->options.bucket_tokens = NULL;
     memo->dir.fd = -1;
-    init_writer(&memo->writer);
+    /* a callback that would wait for its own thread is refused (pc__memo_write_begin) */
+    pc__mutex_init(&memo->writer, PTHREAD_MUTEX_ERRORCHECK);
     pthread_mutex_init(&memo->counting, NULL);
     pthread_rwlock_init(&memo->guard, NULL);
     wanted = wanted_head(model, &o);

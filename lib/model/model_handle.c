@@ -6,18 +6,8 @@
 #include <string.h>
 
 #include "base/options.h"
+#include "base/threads.h"
 #include "model/forward/native.h"
-
-/* A function of the application's model may free objects of this model, which calls `drop` and
- * `release` within it. */
-static void init_ops_lock(pthread_mutex_t *lock)
-{
-    pthread_mutexattr_t again;
-    pthread_mutexattr_init(&again);
-    pthread_mutexattr_settype(&again, PTHREAD_MUTEX_RECURSIVE);
-    pthread_mutex_init(lock, &again);
-    pthread_mutexattr_destroy(&again);
-}
 
 pc_status pc__model_new(pc_model **out, pc_context *context)
 {
@@ -28,7 +18,9 @@ pc_status pc__model_new(pc_model **out, pc_context *context)
     atomic_init(&model->references, 1);
     model->context = pc__context_ref(context);
     model->can_compute = 1;
-    init_ops_lock(&model->ops_lock);
+    /* a function of the application's model may free objects of this model, which calls `drop` and
+     * `release` within it */
+    pc__mutex_init(&model->ops_lock, PTHREAD_MUTEX_RECURSIVE);
     pthread_mutex_init(&model->imports_lock, NULL);
     *out = model;
     return PC_OK;

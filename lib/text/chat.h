@@ -37,12 +37,12 @@ typedef struct pc__chat {
     size_t stop_token_count;
     /* The model's own template and the tokens that it writes, if the pieces were read from it. */
     char *jinja, *bos, *eos;
-    int is_fixed; /* it does not look into the content of messages */
-    int counts;   /* it names numbers that could be of turns, more than were probed */
+    int64_t read_at; /* seconds of the epoch: the date that the pieces name, if any */
+    int is_fixed;    /* it does not look into the content of messages */
+    int counts;      /* its form depends on the number of turns, or may */
 } pc__chat;
 
-/* PC__CHAT_PROBED: the longest conversation that any reading of a template tries. */
-enum { PC__CHAT_STOPS = 16, PC__CHAT_PROBED = 6 };
+enum { PC__CHAT_STOPS = 16 };
 
 /* A template as a table entry; lists end with NULL. */
 typedef struct pc__chat_template {

@@ -13,6 +13,7 @@
  * prompt, not the place of the system prompt. */
 #include <stdio.h>
 #include <string.h>
+#include <time.h>
 
 #include "text/chat.h"
 #include "text/jinja.h"
@@ -33,6 +34,7 @@ typedef struct template_reading {
     const pc__tokenizer *tokenizer;
     pc__jinja *jinja;
     char *bos, *eos;
+    int64_t read_at;
     pc__bytes text[4]; /* outputs for the conversations above */
     pc__bytes piece[PC__CHAT_PIECES];
     int joins, no_system;
@@ -58,7 +60,7 @@ static pc_status failed(template_reading *r, pc_status status)
 static pc_status render(template_reading *r, pc__bytes *out, const pc__jinja_message *messages,
                         size_t count, int generate)
 {
-    const pc__jinja_input input = {messages, count, r->bos, r->eos, generate};
+    const pc__jinja_input input = {messages, count, r->bos, r->eos, generate, r->read_at};
     out->size = 0;
     pc_status status = pc__jinja_run(r->jinja, out, &input);
     if (status >= 0)
@@ -222,21 +224,38 @@ static pc_status check_conversation(template_reading *r, const pc__chat *chat, s
     return status < 0 ? failed(r, status) : PC_OK;
 }
 
-/* A number of the text may be one of turns: a conversation of more turns than that is tried. If it
- * is too large for that, or the conversation differs, every conversation has to be tried. */
+/* Conversations of every length up to `most` users' messages, with a system prompt and without. */
+static pc_status check_lengths(template_reading *r, const pc__chat *chat,
+                               const pc__jinja_message *talk, size_t most)
+{
+    pc_status status = PC_OK;
+    size_t where;
+    for (size_t users = 1; users <= most && status == PC_OK; users++) {
+        status = pc__chat_compare(chat, r->jinja, r->mem, talk + 1, 2 * users - 1, NULL, &where);
+        if (status == PC_OK && !r->no_system)
+            status = pc__chat_compare(chat, r->jinja, r->mem, talk, 2 * users, NULL, &where);
+    }
+    return status;
+}
+
+/* A number of the text may be one of messages: conversations of more than that are tried. If it is
+ * too large for that, or one of them differs, the form may depend on how many there are. */
 static pc_status check_numbers(template_reading *r, pc__chat *chat)
 {
-    enum { LARGEST = 56, BEYOND = 5 };
-    pc__jinja_message talk[LARGEST + BEYOND];
+    enum { LEAST = 3, LARGEST = 56, BEYOND = 3, MOST = 2 * (LARGEST / 2 + BEYOND) };
+    char words[MOST][16];
+    pc__jinja_message talk[MOST] = {{"system", S}};
     int64_t number = pc__jinja_largest_number(r->jinja);
-    size_t count = (size_t)(number < LARGEST ? number : LARGEST) / 2 * 2 + BEYOND, where;
-    if (number < 3)
-        return PC_OK;
-    for (size_t i = 0; i < count; i++)
-        talk[i] = i % 2 ? (pc__jinja_message){"assistant", A1} : (pc__jinja_message){"user", U1};
-    pc_status status = number > LARGEST
-                           ? PC_MISS
-                           : pc__chat_compare(chat, r->jinja, r->mem, talk, count, NULL, &where);
+    size_t most = (size_t)(number < LEAST     ? LEAST
+                           : number > LARGEST ? LARGEST
+                                              : number)
+                      / 2
+                  + BEYOND;
+    for (size_t i = 1; i < 2 * most; i++) {
+        snprintf(words[i], sizeof words[i], "mEssage%zuwords", i);
+        talk[i] = (pc__jinja_message){i % 2 ? "user" : "assistant", words[i]};
+    }
+    pc_status status = number > LARGEST ? PC_MISS : check_lengths(r, chat, talk, most);
     chat->counts = status != PC_OK;
     return status == PC_ERR_NOMEM ? status : PC_OK;
 }
@@ -319,6 +338,7 @@ static pc_status check_template(template_reading *r, pc__chat *chat, const char 
         return PC_ERR_NOMEM;
     chat->bos = r->bos;
     chat->eos = r->eos;
+    chat->read_at = r->read_at;
     r->bos = r->eos = NULL;
     if (!r->no_system)
         status = check_conversation(r, chat, 0);
@@ -344,7 +364,11 @@ pc_status pc__chat_from_jinja(pc__chat **out, const pc_allocator *mem,
                               const pc__tokenizer *tokenizer, const char *jinja, char *why,
                               size_t size)
 {
-    template_reading r = {.mem = mem, .tokenizer = tokenizer, .why = why, .why_size = size};
+    template_reading r = {.mem = mem,
+                          .tokenizer = tokenizer,
+                          .read_at = (int64_t)time(NULL),
+                          .why = why,
+                          .why_size = size};
     pc_status status;
     *out = NULL;
     for (size_t i = 0; i < PC__CHAT_PIECES; i++)

@@ -2,8 +2,8 @@
  * makes the same of them.
  *
  * The pieces come from test conversations (chat_jinja.c). A template may look into messages, e.g.
- * for "</think>", or at the order of roles, and then make something else. So it is run over every
- * conversation of which that is not certain, and the conversation is refused if it differs. */
+ * for "</think>", at the order of roles, or at the number of messages, and then make something
+ * else. So it is run over every conversation, which is refused if it differs. */
 #include <stdio.h>
 #include <string.h>
 
@@ -109,7 +109,7 @@ pc_status pc__chat_compare(const pc__chat *chat, pc__jinja *jinja, const pc_allo
                            const pc__jinja_message *messages, size_t count,
                            const pc__jinja_message *composed, size_t *from)
 {
-    const pc__jinja_input input = {messages, count, chat->bos, chat->eos, 1};
+    const pc__jinja_input input = {messages, count, chat->bos, chat->eos, 1, chat->read_at};
     pc__bytes want = {.mem = mem};
     pc_status status = pc__jinja_run(jinja, &want, &input);
     *from = 0;
@@ -121,16 +121,6 @@ pc_status pc__chat_compare(const pc__chat *chat, pc__jinja *jinja, const pc_allo
     return status;
 }
 
-/* A system prompt or none, then users and answers in turn. */
-static int is_plain(const pc__jinja_message *messages, size_t count)
-{
-    size_t first = count && !strcmp(messages[0].role, "system");
-    for (size_t i = first; i < count; i++)
-        if (strcmp(messages[i].role, (i - first) % 2 ? "assistant" : "user"))
-            return 0;
-    return count <= PC__CHAT_PROBED;
-}
-
 static pc_status refuse(const pc__jinja_message *messages, size_t from)
 {
     char why[160];
@@ -139,7 +129,8 @@ static pc_status refuse(const pc__jinja_message *messages, size_t from)
              "%zu, %.20s, on)",
              from + 1, messages[from].role);
     return pc__fail(PC_ERR_UNSUPPORTED,
-                    "the model's own chat template looks into messages or at their order, and %s; "
+                    "the model's own chat template looks into messages, at their order or their "
+                    "number, and %s; "
                     "write the text without chat tags, or name a template (--chat-template, "
                     "pc_model_options.chat_template)",
                     why);
@@ -167,9 +158,7 @@ static pc_status check_talk(const pc__chat *chat, const pc_allocator *mem,
 pc_status pc__chat_check_talk(const pc__chat *chat, const pc_allocator *mem,
                               const pc__jinja_message *messages, size_t count)
 {
-    if (!chat->jinja || !count || (chat->is_fixed && is_plain(messages, count)))
-        return PC_OK;
-    return check_talk(chat, mem, messages, count, NULL);
+    return chat->jinja && count ? check_talk(chat, mem, messages, count, NULL) : PC_OK;
 }
 
 /* Behind an answer, with a system prompt in front and without. */

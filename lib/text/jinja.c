@@ -305,6 +305,7 @@ pc_status pc__jinja_run(pc__jinja *j, pc__bytes *out, const pc__jinja_input *inp
     pc__jblock *mark;
     j->status = PC_OK;
     j->at = j->source;
+    j->now = input->now;
     allow_content(j, input);
     if (!(mark = pc__j_mark(j)))
         return j->status;

@@ -3,7 +3,7 @@
  * makes is what Jinja makes, or it refuses.
  *
  * Tools and documents are none. `strftime_now is defined` is false, so that a template uses a fixed
- * date of its own and the states of its text stay valid; a call returns today's date.
+ * date of its own and the states of its text stay valid; a call returns the date of `now`.
  *
  * A template is not trusted. Work, memory, nesting and output are limited, and it can read nothing
  * but the conversation. Work is counted in bytes touched, with a price for each step; what one
@@ -24,6 +24,7 @@ typedef struct pc__jinja_input {
     size_t count;
     const char *bos, *eos; /* text of the tokens; NULL: the vocabulary has none */
     int generate;          /* add_generation_prompt */
+    int64_t now;           /* seconds of the epoch, for strftime_now(); 0: the clock's */
 } pc__jinja_input;
 
 typedef struct pc__jinja pc__jinja;

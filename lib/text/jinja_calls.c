@@ -582,8 +582,9 @@ static pc__jvalue new_map(pc__jinja *j, const pc__jarguments *a, pc__jkind kind)
 static pc__jvalue format_today(pc__jinja *j, const pc__jvalue *format)
 {
     char pattern[64], text[128];
-    time_t now = time(NULL);
+    time_t now = j->now ? (time_t)j->now : time(NULL);
     struct tm parts;
+    j->looked |= format->content;
     if (format->kind != PC__J_STRING || format->text.size >= sizeof pattern
         || !localtime_r(&now, &parts))
         return pc__j_fail(j, PC_ERR_FORMAT, "strftime_now() needs a format of at most 63 bytes");

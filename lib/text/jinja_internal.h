@@ -182,6 +182,7 @@ struct pc__jinja {
     size_t arena_bytes, most_bytes, most_output;
     uint64_t work, most_work;
     int depth, leaving, looked;
+    int64_t now;   /* pc__jinja_input */
     int filtering; /* > 0: in the condition of a loop, which Jinja evaluates later */
     pc__jframe *frame;
     pc__bytes *out;

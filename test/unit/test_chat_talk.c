@@ -85,6 +85,62 @@ static void contents(void)
     }
 }
 
+/* The form depends on how many messages there are. */
+static void numbers(void)
+{
+    static const struct {
+        const char *jinja;
+        size_t count;
+        int system;
+    } cases[] = {
+        {LOOP("{{ 'extra' if messages | length == 7 }}<|{{ m.role }}|>{{ m.content }}") OPENING, 7,
+         0},
+        {LOOP("{{ 'extra' if loop.index == 4 and loop.last }}<|{{ m.role }}|>{{ m.content }}")
+             OPENING,
+         4, 1},
+        {LOOP("{{ 'extra' if messages[3:] and not messages[4:] }}<|{{ m.role }}|>{{ m.content }}")
+             OPENING,
+         4, 1},
+        {LOOP("{{ 'extra' if loop.revindex == 9 }}<|{{ m.role }}|>{{ m.content }}") OPENING, 9, 0},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        const pc__jinja_message talk[] = {
+            {"system", "s"},    {"user", "a"}, {"assistant", "b"}, {"user", "c"},
+            {"assistant", "d"}, {"user", "e"}, {"assistant", "f"}, {"user", "g"},
+            {"assistant", "h"}, {"user", "i"}};
+        const pc__jinja_message *first = talk + !cases[i].system;
+        pc__chat *chat = chat_of(&pc__libc_allocator, cases[i].jinja);
+        pc__text turn = pc__text_of("a");
+        int fine = CHECK_OK(
+                       pc__chat_check_talk(chat, &pc__libc_allocator, first, cases[i].count - 2))
+                   && CHECK_STATUS(
+                       pc__chat_check_talk(chat, &pc__libc_allocator, first, cases[i].count),
+                       PC_ERR_UNSUPPORTED)
+                   && CHECK_STATUS(pc__chat_check_turn(chat, &pc__libc_allocator, turn, &turn),
+                                   PC_ERR_UNSUPPORTED);
+        CHECK_ERROR_HAS("count turns");
+        if (!fine)
+            fprintf(stderr, "    %s\n", cases[i].jinja);
+        pc__chat_free(chat, &pc__libc_allocator);
+    }
+}
+
+/* The pieces name the day on which they were read: a process may outlive it. */
+static void dates(void)
+{
+    pc__chat *chat = chat_of(&pc__libc_allocator, "{{ strftime_now('%Y-%m-%d') }}" TURNS OPENING);
+    CHECK_OK(ask(chat, "a", "b", "c"));
+    chat->read_at -= 3 * 86400;
+    CHECK_STATUS(ask(chat, "a", "b", "c"), PC_ERR_UNSUPPORTED);
+    pc__chat_free(chat, &pc__libc_allocator);
+    chat = chat_of(&pc__libc_allocator,
+                   LOOP("<|{{ m.role }}|>{{ m.content }}{% if strftime_now(m.content) != "
+                        "m.content %}!{% endif %}") OPENING);
+    CHECK_OK(ask(chat, "a", "b", "c"));
+    CHECK_STATUS(ask(chat, "a", "%Y", "c"), PC_ERR_UNSUPPORTED);
+    pc__chat_free(chat, &pc__libc_allocator);
+}
+
 /* Roles in another order, and more turns than were probed. */
 static void shapes(void)
 {
@@ -164,6 +220,8 @@ static void no_memory(void)
 int main(void)
 {
     contents();
+    numbers();
+    dates();
     shapes();
     pushed();
     no_memory();

@@ -46,11 +46,15 @@ void pc__unit_work_end(pc__unit_work *work)
 pc_status pc__unit_find(pc__unit_work *work, size_t leaf, pc_segment **out)
 {
     const pc__node *node = pc__leaf_node(work->recipe, leaf);
+    const pc__id *key = &work->keys->leaves[leaf];
     pc_status status = PC_OK;
-    if (!work->made[leaf])
-        status = work->cache ? pc__segment_find(work->model, work->cache, &work->keys->leaves[leaf],
-                                                node->tokens, node->token_count, &work->made[leaf])
+    if (!work->made[leaf]) {
+        status = work->cache ? pc__segment_find(work->model, work->cache, key, node->tokens,
+                                                node->token_count, &work->made[leaf])
                              : PC_MISS;
+        if (work->made[leaf] && work->wait_for_room)
+            pc__cache_write_dropped(work->cache, key, work->made[leaf]);
+    }
     *out = work->made[leaf];
     return status;
 }

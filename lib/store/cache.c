@@ -78,6 +78,12 @@ pc_status pc__cache_put(pc_cache *cache, const pc__entry_desc *desc, const pc__i
     return status;
 }
 
+void pc__cache_write_dropped(pc_cache *cache, const pc__id *key, pc_segment *segment)
+{
+    if (cache->has_lower && !pc__cache_is_inherited(cache))
+        pc__write_reused(cache, key, segment, 1);
+}
+
 int pc__cache_has_content(pc_cache *cache, const pc__id *content)
 {
     int has_content;

@@ -84,6 +84,8 @@ void pc__cache_request_running(pc_cache *cache, int by);
  * pc__payload_ops.describe adds shape and blocks. NULL: for RAM only. */
 pc_status pc__cache_put(pc_cache *cache, const pc__entry_desc *desc, const pc__image *image,
                         pc_segment *segment, pc_segment **winner, uint32_t *reason);
+/* Of a segment in RAM: waits for room and writes it to the lower tiers that it was dropped from. */
+void pc__cache_write_dropped(pc_cache *cache, const pc__id *key, pc_segment *segment);
 /* An owner of payloads (pc_segment.owner) needs memory: evicts so many bytes of its idle segments
  * from RAM. Their memory is free on return, unless a lower tier is still writing them at its
  * deadline. Returns the bytes; 0: none is idle. */

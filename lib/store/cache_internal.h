@@ -5,8 +5,9 @@
  * Memory. RAM has ram_bytes. With lower tiers a sixteenth of that (1 MiB at least, in addition if
  * the budget is below 16 MiB) is for segments that wait to be written and are no longer in RAM:
  * evicted ones for COMPRESSED, and those that RAM had no room for. Segments in RAM that wait to be
- * written count there, because they cannot be evicted; they may be a quarter of it. What exceeds
- * these limits is not written, or its put waits (pc__entry_desc.wait_for_room). */
+ * written count there, because they cannot be evicted; they may be a quarter of it, or one larger
+ * segment alone. What exceeds these limits is not written, or its put waits
+ * (pc__entry_desc.wait_for_room). */
 #ifndef PC_STORE_CACHE_INTERNAL_H
 #define PC_STORE_CACHE_INTERNAL_H
 

@@ -109,44 +109,45 @@ static void run_write(pc__io_job *job, int give_up)
     free_job(w);
 }
 
-/* Counts `bytes` more that wait; 0: that is more than `room`. */
-static int count_bytes(atomic_uint_fast64_t *counter, uint64_t bytes, uint64_t room)
+/* 1: the bytes are counted; 0: there is no room now. `alone`: more than the room may go if only
+ * `own` bytes wait, which are of the same segment. */
+static int count_bytes(atomic_uint_fast64_t *counter, uint64_t bytes, uint64_t room, int alone,
+                       uint64_t own)
 {
     uint64_t waiting = atomic_fetch_add_explicit(counter, bytes, memory_order_relaxed);
-    if (waiting + bytes <= room)
+    if (waiting + bytes <= room || (alone && waiting <= own))
         return 1;
     atomic_fetch_sub_explicit(counter, bytes, memory_order_relaxed);
     return 0;
 }
 
-/* 1: the bytes are counted. `wait`: until they can be; more than the room go alone. */
-static int take_room(pc_cache *cache, atomic_uint_fast64_t *counter, uint64_t bytes, uint64_t room,
+/* 1: the segment's bytes are counted. `wait`: until they can be. More than the room go alone where
+ * that takes no memory, in RAM, or where the caller keeps it so long. */
+static int take_room(pc_cache *cache, const pc_segment *segment, int in_ram, uint64_t own,
                      uint32_t wait)
 {
-    while (!count_bytes(counter, bytes, room)) {
-        uint_fast64_t nothing = 0;
+    atomic_uint_fast64_t *counter = in_ram ? &cache->inside : &cache->outside;
+    uint64_t room = in_ram ? cache->room_inside : cache->room_outside;
+    while (!count_bytes(counter, segment->bytes, room, in_ram || wait, own)) {
         if (!wait)
             return 0;
-        if (!pc__io_await_write(cache->io)
-            && atomic_compare_exchange_strong(counter, &nothing, bytes))
-            return 1;
+        pc__io_await_write(cache->io);
     }
     return 1;
 }
 
 /* Makes a job and counts its bytes. NULL: *reason says why not. */
 static write_job *new_job(pc_cache *cache, const pc_segment *segment, uint32_t tier, int in_ram,
-                          uint32_t wait, uint32_t *reason)
+                          uint64_t own, uint32_t wait, uint32_t *reason)
 {
     atomic_uint_fast64_t *counter = in_ram ? &cache->inside : &cache->outside;
-    uint64_t room = in_ram ? cache->room_inside : cache->room_outside;
     int is_probe;
     write_job *w;
     *reason = pc__estimate_refusal(&cache->estimate, tier, pc__now(), &is_probe);
     if (*reason)
         return NULL;
     *reason = PC_REASON_NO_ROOM;
-    if (!take_room(cache, counter, segment->bytes, room, wait))
+    if (!take_room(cache, segment, in_ram, own, wait))
         return NULL;
     w = pc__calloc(&cache->context->mem, 1, sizeof *w);
     if (!w) {
@@ -166,20 +167,21 @@ static int queue_job(pc_cache *cache, write_job *w, uint32_t wait)
     return 1;
 }
 
-static void queue_write(pc_cache *cache, uint32_t tier, const pc__entry_desc *desc,
-                        pc_segment *segment, int in_ram)
+/* Returns the bytes that wait now. `own`: those of earlier jobs for the segment. */
+static uint64_t queue_write(pc_cache *cache, uint32_t tier, const pc__entry_desc *desc,
+                            pc_segment *segment, int in_ram, uint64_t own)
 {
     const pc__image *description = atomic_load(&segment->description);
     uint32_t reason;
     write_job *w;
     if (!description || !segment->ops->describe)
-        return;
-    w = new_job(cache, segment, tier, in_ram, desc->wait_for_room, &reason);
+        return 0;
+    w = new_job(cache, segment, tier, in_ram, own, desc->wait_for_room, &reason);
     if (!w) {
         if (in_ram && reason == PC_REASON_NO_ROOM)
             atomic_fetch_or_explicit(&segment->not_written, 1u << tier, memory_order_relaxed);
         report_dropped(cache, tier, reason, &desc->key, segment);
-        return;
+        return 0;
     }
     w->job.run = run_write;
     w->cache = cache;
@@ -194,16 +196,20 @@ static void queue_write(pc_cache *cache, uint32_t tier, const pc__entry_desc *de
     if (!queue_job(cache, w, desc->wait_for_room)) {
         report_dropped(cache, tier, PC_REASON_NO_ROOM, &desc->key, segment);
         free_job(w);
+        return 0;
     }
+    return segment->bytes;
 }
 
-/* tiers: bits 1 << PC_TIER_…. */
-static void queue_lower_tiers(pc_cache *cache, const pc__entry_desc *desc, pc_segment *segment,
-                              int in_ram, uint32_t tiers)
+/* tiers: bits 1 << PC_TIER_…. Returns the bytes that wait. */
+static uint64_t queue_lower_tiers(pc_cache *cache, const pc__entry_desc *desc, pc_segment *segment,
+                                  int in_ram, uint32_t tiers)
 {
+    uint64_t queued = 0;
     for (uint32_t t = PC_TIER_DISK; t <= PC_TIER_REMOTE; t++)
         if (cache->tiers[t] && tiers >> t & 1 && !(cache->flags & PC_CACHE_READ_ONLY))
-            queue_write(cache, t, desc, segment, in_ram);
+            queued += queue_write(cache, t, desc, segment, in_ram, queued);
+    return queued;
 }
 
 /* RAM knows the cache's ttl as 0; records hold the number. */
@@ -217,9 +223,9 @@ static pc__entry_desc with_ttl(const pc_cache *cache, const pc__entry_desc *desc
 void pc__write_behind(pc_cache *cache, const pc__entry_desc *desc, pc_segment *segment, int in_ram)
 {
     pc__entry_desc n = with_ttl(cache, desc);
-    queue_lower_tiers(cache, &n, segment, in_ram, ALL_TIERS);
+    uint64_t queued = queue_lower_tiers(cache, &n, segment, in_ram, ALL_TIERS);
     if (!in_ram && cache->tiers[PC_TIER_COMPRESSED])
-        queue_write(cache, PC_TIER_COMPRESSED, &n, segment, 0);
+        queue_write(cache, PC_TIER_COMPRESSED, &n, segment, 0, queued);
     /* It went alone, in no budget: the caller has it in memory so long. */
     if (!in_ram && desc->wait_for_room && segment->bytes > cache->room_outside)
         pc__io_flush(cache->io);
@@ -254,7 +260,8 @@ static pc__entry_desc entry_desc_of(const pc__image *description, const pc__id *
 /* 1: it can be written; else it would be dropped once more. */
 static int has_room_inside(pc_cache *cache, const pc_segment *segment)
 {
-    return atomic_load(&cache->inside) + segment->bytes <= cache->room_inside;
+    uint64_t waiting = atomic_load(&cache->inside);
+    return !waiting || waiting + segment->bytes <= cache->room_inside;
 }
 
 void pc__write_reused(pc_cache *cache, const pc__id *key, pc_segment *segment, uint32_t wait)
@@ -281,7 +288,7 @@ void pc__promote(pc_cache *cache, uint32_t from, pc_segment *segment)
     desc = entry_desc_of(description, &description->key);
     atomic_fetch_add(&cache->counts.promoted, 1);
     queue_write(cache, PC_TIER_DISK, &desc, segment,
-                pc__ram_tier_has(cache->ram, &description->key));
+                pc__ram_tier_has(cache->ram, &description->key), 0);
 }
 
 void pc__write_evicted(void *user, const pc__entry_desc *desc, pc_segment *segment)
@@ -294,5 +301,5 @@ void pc__write_evicted(void *user, const pc__entry_desc *desc, pc_segment *segme
         || atomic_load_explicit(&segment->not_written, memory_order_relaxed) & PC__NOT_ADMITTED
         || compressed->ops->may_have(compressed, &desc->key, &bytes))
         return;
-    queue_write(cache, PC_TIER_COMPRESSED, &n, segment, 0);
+    queue_write(cache, PC_TIER_COMPRESSED, &n, segment, 0, 0);
 }

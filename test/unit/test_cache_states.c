@@ -2,9 +2,9 @@
  * that differ from the published vectors; two keys for positions 0, 1, 2 …; states that come back
  * changed, or copied without need; states served for another model, layout, shape or tokens; the
  * application's memory released too early, twice or never; a slow tier that keeps the application
- * waiting for longer than computing takes; puts that are lost although they wait, or without a
- * count; an entry that is there taken for a new one; unchecked arguments; leaks after failed
- * allocations. The program starts itself as a second process. */
+ * waiting for longer than computing takes; puts that are lost although they wait, without a count,
+ * or because they are large; an entry that is there taken for a new one; unchecked arguments; leaks
+ * after failed allocations. The program starts itself as a second process. */
 #include "store/raw_states.h"
 
 #include <promptcache/bench.h>
@@ -557,6 +557,48 @@ static void many(const char *path, uint64_t flags)
     pc_context_free(context);
 }
 
+/* More than the part of RAM that may wait to be written: reaches an idle folder and server. */
+static void large(const char *path)
+{
+    const uint64_t bytes = 6 * MEBIBYTE;
+    pc_context *context = own_context();
+    pc_cache_options o = PC_CACHE_OPTIONS_INIT;
+    pc__tier *tiers[PC_TIER_COUNT] = {NULL};
+    pc_tier_stats s = PC_TIER_STATS_INIT;
+    pc_faults faults = {0};
+    pc_cache *cache = NULL;
+    o.disk_path = path;
+    o.ram_bytes = 16 * MEBIBYTE;
+    o.deadline_seconds = 60;
+    CHECK_OK(pc_cache_new(&cache, context, &o));
+    CHECK_OK(own_put(cache, context, NULL, 1, bytes, 0));
+    CHECK_OK(pc_cache_flush(cache));
+    pc_cache_free(cache);
+    CHECK_OK(pc_cache_new(&cache, context, &o));
+    CHECK_OK(own_get(cache, NULL, 1, bytes));
+    pc_cache_free(cache);
+
+    /* two tiers, and one that was dropped because another waited: its next use writes it */
+    o.disk_path = NULL;
+    tiers[PC_TIER_DISK] = pc_slow_tier_new(pc_memory_tier_new(PC_TIER_DISK), &faults);
+    tiers[PC_TIER_REMOTE] = pc_memory_tier_new(PC_TIER_REMOTE);
+    CHECK_OK(pc__cache_new_over(&cache, context, &o, tiers));
+    atomic_store(&faults.put_delay, 300000);
+    CHECK_OK(own_put(cache, context, NULL, 1, bytes, 0));
+    CHECK_OK(own_put(cache, context, NULL, 2, bytes, 0));
+    CHECK_STATUS(pc_cache_flush(cache), PC_MISS);
+    CHECK_OK(own_get(cache, NULL, 2, bytes));
+    CHECK_OK(pc_cache_flush(cache));
+    for (uint32_t tier = PC_TIER_DISK; tier <= PC_TIER_REMOTE; tier++) {
+        CHECK_OK(pc_cache_get_tier_stats(cache, tier, &s));
+        CHECK_INT(s.stored, 2);
+        CHECK_INT(s.dropped, 1);
+        s = (pc_tier_stats)PC_TIER_STATS_INIT;
+    }
+    pc_cache_free(cache);
+    pc_context_free(context);
+}
+
 /* Every allocation of wrap, put and get fails once; nothing leaks. */
 static void out_of_memory(void)
 {
@@ -649,6 +691,8 @@ int main(int argc, char **argv)
         many(mapped, 0);
         snprintf(mapped, sizeof mapped, "%s/waiting", folder);
         many(mapped, PC_PUT_WAIT);
+        snprintf(mapped, sizeof mapped, "%s/large", folder);
+        large(mapped);
         slow_and_broken(context);
         out_of_memory();
     }

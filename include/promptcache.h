@@ -250,9 +250,10 @@ typedef struct pc_model_options {
      * where kernels are plain C. I16: as I8, with inputs of 16 bits everywhere: twice the products,
      * a loss below that of BF16. */
     uint32_t compute;
-    /* Number format of K and V. DEFAULT: as compute. I8: encoded segments take a little more than
-     * half the bytes of BF16, tokens of a running request have the format of compute, and results
-     * are PC_APPROXIMATE. A segment of one format is never served as one of another. */
+    /* Number format of K and V. DEFAULT: as compute; of compute I8 and I16 what their DEFAULT would
+     * be, BF16 or F32. I8: encoded segments take a little more than half the bytes of BF16, tokens
+     * of a running request have the format of DEFAULT, and results are PC_APPROXIMATE. A segment of
+     * one format is never served as one of another. */
     uint32_t kv;
     uint64_t flags; /* PC_MODEL_… */
     /* Name of a built-in family ("chatml", "llama2", "llama3", …; "none": chat tags are empty), or
@@ -529,7 +530,8 @@ PC_API void pc_cache_free(pc_cache *cache);
  * Returns PC_ERR_INVALID for an unknown tier. */
 PC_API pc_status pc_cache_get_stats(pc_cache *cache, pc_cache_stats *stats);
 PC_API pc_status pc_cache_get_tier_stats(pc_cache *cache, uint32_t tier, pc_tier_stats *stats);
-/* All counters as text [capacity] in the format of Prometheus. Returns PC_ERR_LIMIT (capacity). */
+/* All counters as text [capacity] in the format of Prometheus, not NUL-terminated. *size gets its
+ * bytes, also with text NULL, capacity 0, and with PC_ERR_LIMIT (capacity). */
 PC_API pc_status pc_cache_prometheus(pc_cache *cache, char *text, size_t capacity, size_t *size);
 /* Removes everything from RAM and COMPRESSED that is not in use or pinned. */
 PC_API pc_status pc_cache_clear(pc_cache *cache);

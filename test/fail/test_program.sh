@@ -83,7 +83,13 @@ expect 0 "answer: " run --model "$model" --system The --user hotel --max-tokens 
 expect 0 "The desk of Peter" run --model "$model" --user "What is the desk of Peter Novak?" \
     --max-tokens 4
 echo "What is the desk of Peter Novak?" >in
+chmod 644 in
 expect 0 "The desk of Peter" run --model "$model" --user-file - --max-tokens 4
+expect 3 "standard input: others than its owner may use it (mode 644)" run --model "$model" \
+    --text a --disk d --salt-file -
+chmod 600 in
+expect 3 "standard input: two options read it" run --model "$model" --user-file - --disk d \
+    --salt-file -
 : >in
 expect 2 "needs --system or --system-file" show --model "$model" --relay-schema a
 expect 0 '"kind":"slot"' show --json --model "$model" --system The
@@ -122,14 +128,20 @@ for command in inspect verify; do
     expect 3 "a path is needed" $command ""
 done
 
+# refused_module NAME WHAT: what `--version` says of it, if modules of that name are looked for
+refused_module() {
+    expect 0 "$1" --version
+    grep -q "^$1 .*not built" out || expect 0 "libpromptcache_$1.so: $2" --version
+}
+
 # ---- plug-in modules that are none: a pipe would hang the program, a part of a file crash it
 mkdir modules
 mkfifo modules/libpromptcache_onednn.so
 head -c 4000 "$program" >modules/libpromptcache_faiss.so
 PC_MODULES=$work/modules
 export PC_MODULES
-expect 0 "libpromptcache_onednn.so: not a regular file" --version
-expect 0 "libpromptcache_faiss.so: truncated" --version
+refused_module onednn "not a regular file"
+refused_module faiss truncated
 unset PC_MODULES
 
 # ---- chat templates
@@ -197,9 +209,10 @@ judge 3 "limited.svg: File too large" "show into a file that must not grow"
 expect 2 "--read-only needs --disk or --remote" run --model "$model" --text a --read-only
 expect 3 "nowhere: No such file" run --model "$model" --schema "$employees" --prompt "$desk" \
     --disk nowhere --read-only
-for salt in "" tenant; do
+for salt in "" "--salt tenant"; do
+    # shellcheck disable=SC2086 # words
     expect 0 "The desk of Peter Novak is 368." run --model "$model" --schema "$employees" \
-        --prompt "$desk" --disk store --read-only --always-load --salt "$salt"
+        --prompt "$desk" --disk store --read-only --always-load $salt
 done
 equal "records after reading only" "$(find store -name '*.pcr' | wc -l)" 22
 expect 0 '"bytes_loaded":' run --model "$model" --schema "$employees" --prompt "$desk" \

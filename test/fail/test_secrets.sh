@@ -79,6 +79,7 @@ found 0 '"disk":0' --disk store
 unset PC_SALT
 found 2 "--salt and --salt-file exclude each other" --disk store --salt tenant --salt-file salt
 echo | secret empty 600
+found 2 "--salt is empty" --disk store --salt ""
 found 3 "empty: the salt is empty" --disk store --salt-file empty
 found 3 "nope: No such file or directory" --disk store --salt-file nope
 

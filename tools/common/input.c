@@ -89,7 +89,7 @@ static char *read_open(int file, const char *name, int is_secret, size_t most, s
         plain_error("%s: a device; give a file or a pipe", name);
     else if (!bad && is_secret && is_open_to_others(&st))
         plain_error("%s: others than its owner may use it (mode %03o); 'chmod go-rwx %s' ends that",
-                    name, (unsigned)(st.st_mode & 0777), name);
+                    name, (unsigned)(st.st_mode & 0777), file ? name : "FILE");
     else if (!bad && S_ISREG(st.st_mode) && (uint64_t)st.st_size > most)
         too_large(name, most);
     else if (bad || read_all(file, (size_t)st.st_size, most, &data, size))
@@ -104,11 +104,14 @@ static char *read_open(int file, const char *name, int is_secret, size_t most, s
 
 static char *read_path(const char *path, int is_secret, size_t most, size_t *size)
 {
+    static int input_is_read;
     int from_input = !strcmp(path, "-"), file = from_input ? 0 : open(path, O_RDONLY | O_CLOEXEC);
     char *data = NULL;
     *size = 0;
     if (!*path)
         plain_error("the path of a file is empty: a path is needed");
+    else if (from_input && input_is_read++)
+        plain_error("standard input: two options read it; one of them needs a file");
     else if (file < 0)
         plain_error("%s: %s", path, strerror(errno));
     else

@@ -81,6 +81,8 @@ static int choose_secrets(const command *about, store_options *o)
         return usage_error(about, "--remote and --remote-file exclude each other");
     if (o->salt && o->salt_file)
         return usage_error(about, "--salt and --salt-file exclude each other");
+    if (o->salt && !*o->salt)
+        return usage_error(about, "--salt is empty; without the option there is no salt");
     if (!has_server(o))
         o->remote = program_variable(REMOTE_VARIABLE);
     if (!o->salt && !o->salt_file)
@@ -150,8 +152,8 @@ static void set_secrets(pc_cache_options *options, const store_options *o, const
 {
     options->seal_key = o->seal_key_file ? s->key : NULL;
     options->remote = o->remote_file ? s->remote.bytes : o->remote;
-    options->salt = o->salt_file ? s->salt.bytes : o->salt && *o->salt ? o->salt : NULL;
-    options->salt_size = o->salt_file ? s->salt.size : options->salt ? strlen(o->salt) : 0;
+    options->salt = o->salt_file ? s->salt.bytes : o->salt;
+    options->salt_size = o->salt_file ? s->salt.size : o->salt ? strlen(o->salt) : 0;
 }
 
 int open_store(pc_cache **out, pc_context *context, const command *about, const store_options *o)

@@ -35,8 +35,8 @@ static void make_cluster(void)
 {
     int ready = 0;
     for (int i = 0; i < NODES; i++) {
-        nodes[i] = pc_redis_start(
-            "--cluster-enabled yes --cluster-node-timeout 1000 --cluster-require-full-coverage no");
+        nodes[i] = pc_redis_start("--cluster-enabled yes --cluster-node-timeout 15000 "
+                                  "--cluster-require-full-coverage no");
         snprintf(ids[i], sizeof ids[i], "%s", pc_redis_ask(&nodes[i], "CLUSTER MYID"));
     }
     add_slots(0, 0, 5460);
@@ -183,7 +183,7 @@ static void test_lost_node(sample *samples)
         }
     }
     CHECK(served > 0 && lost > 0 && left_alone > 0);
-    CHECK(pc__now() - started < 3);
+    CHECK(pc__now() - started < 5); /* less than the deadline of one */
     check_balance(tier);
     tier->ops->free(tier);
 }

@@ -18,12 +18,14 @@ static pc_status turn(pc_sequence **chat, const pc_schema *schema, pc_cache *cac
                       const char *text)
 {
     pc_generate_options options = PC_GENERATE_OPTIONS_INIT;
+    pc_sampling sampling = PC_SAMPLING_INIT;
     pc_prompt *prompt = NULL;
     if (*chat)
         return pc_sequence_push_turn(*chat, text, strlen(text));
     options.flags = PC_GENERATE_KEEP; /* it can go on after it has finished */
     options.max_tokens = 32;
-    options.sampling.temperature = 0.7f;
+    options.sampling = &sampling;
+    sampling.temperature = 0.7f;
     options.on_text = print_text;
     options.on_text_user = stdout;
     pc_status status = pc_prompt_fill(&prompt, schema, text, strlen(text));

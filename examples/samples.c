@@ -28,11 +28,13 @@ static pc_status sample(const pc_prompt *prompt, pc_cache *cache, uint64_t seed)
 {
     static texts t;
     pc_generate_options options = PC_GENERATE_OPTIONS_INIT;
+    pc_sampling sampling = PC_SAMPLING_INIT;
     pc_stats stats = PC_STATS_INIT;
     options.samples = SAMPLES;
-    options.sampling.temperature = 1.5f;
-    options.sampling.top_k = 10;
-    options.sampling.seed = seed;
+    options.sampling = &sampling;
+    sampling.temperature = 1.5f;
+    sampling.top_k = 10;
+    sampling.seed = seed;
     options.max_tokens = 24;
     options.on_text = collect;
     options.on_text_user = &t;

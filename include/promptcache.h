@@ -394,7 +394,7 @@ typedef struct pc_event {
  * but nothing else: pc_cache_flush is PC_ERR_STATE on the cache's own threads. */
 typedef void (*pc_event_fn)(void *user, const pc_event *event);
 
-/* pc_cache_options.flags; bit 16 is in bench.h */
+/* pc_cache_options.flags */
 enum {
     /* Overwrite states with zeros before their memory is given back. */
     PC_CACHE_ZERO_MEMORY = 1,
@@ -406,6 +406,8 @@ enum {
     PC_CACHE_PREFETCH = 4,
     /* Write nothing to DISK and REMOTE. */
     PC_CACHE_READ_ONLY = 8,
+    /* Load whatever is there, also where computing promises to be faster (deadlines hold). */
+    PC_CACHE_ALWAYS_LOAD = 16,
     /* Read all records into memory. For folders in which other programs change files: if a mapped
      * file is cut, or its disk fails, the process ends (SIGBUS). Not together with MMAP. */
     PC_CACHE_NO_MMAP = 32,
@@ -760,7 +762,10 @@ enum {
     PC_REPAIR_FULL = 4      /* recomputes everything: bit-equal to no reuse */
 };
 
+/* How tokens are drawn. A call that gets it copies it. Order: repetition_penalty; the likeliest
+ * token if temperature is 0, else temperature, top_k, top_p and a draw. */
 typedef struct pc_sampling {
+    size_t struct_size;
     float temperature;        /* 0: greedy */
     float top_p;              /* 0: 1 */
     float repetition_penalty; /* 0: 1 */
@@ -783,10 +788,14 @@ typedef struct pc_salt {
     size_t size;
 } pc_salt;
 
-/* pc_generate_options.flags, of sequences */
+/* pc_generate_options.flags */
 enum {
-    PC_GENERATE_KEEP = 1, /* a finished sequence keeps its states: it can be forked and continued */
-    PC_GENERATE_LOGITS = 2 /* for pc_sequence_logits */
+    /* Of a sequence: it keeps its states when it finishes, and can be forked and continued. */
+    PC_GENERATE_KEEP = 1,
+    PC_GENERATE_LOGITS = 2, /* of a sequence: for pc_sequence_logits */
+    /* Only stop_tokens and stop_strings end a sample, not the model's EOS and the chat template's
+     * stops. */
+    PC_GENERATE_IGNORE_END = 4
 };
 
 typedef struct pc_generate_options {
@@ -799,8 +808,8 @@ typedef struct pc_generate_options {
     float repair_percent;
     uint32_t visibility; /* PC_VISIBLE_… */
     uint32_t reserved;
-    pc_sampling sampling;       /* sample i uses seed + i */
-    const int32_t *stop_tokens; /* besides the model's own */
+    const pc_sampling *sampling; /* NULL: greedy; sample i uses seed + i */
+    const int32_t *stop_tokens;  /* besides the model's own */
     size_t stop_token_count;
     const char *const *stop_strings;
     size_t stop_string_count;
@@ -1045,8 +1054,9 @@ PC_API pc_status pc_batch_step(pc_batch *batch);
 #define PC_ENCODE_OPTIONS_INIT {sizeof(pc_encode_options), 0, 0, NULL, NULL, 0, 0, 0, 0, 0, 0}
 #define PC_PROMPT_OPTIONS_INIT {sizeof(pc_prompt_options), 0}
 #define PC_PART_INIT {sizeof(pc_part), 0, 0, NULL, NULL, 0, 0}
+#define PC_SAMPLING_INIT {sizeof(pc_sampling), 0, 0, 0, 0, 0}
 #define PC_GENERATE_OPTIONS_INIT {sizeof(pc_generate_options), 0, 0, 0, 0, 0, 0, 0, 0, \
-    {0, 0, 0, 0, 0}, NULL, 0, NULL, 0, NULL, NULL, NULL, NULL, 0, NULL, 0, NULL, 0, 0, NULL}
+    NULL, NULL, 0, NULL, 0, NULL, NULL, NULL, NULL, 0, NULL, 0, NULL, 0, 0, NULL}
 #define PC_STATS_INIT {sizeof(pc_stats), 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, {0}, 0, \
     0, 0, 0, 0, {0, 0, 0, 0, 0, 0, 0, 0, 0}, 0, 0, 0, 0}
 #define PC_BATCH_OPTIONS_INIT {sizeof(pc_batch_options), 0, 0}

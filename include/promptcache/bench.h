@@ -31,22 +31,16 @@ enum {
     PC_BASELINE_NO_ATTENTION = 6
 };
 
-/* pc_bench_options.flags */
-enum { PC_BENCH_IGNORE_EOS = 1 }; /* only stop_tokens and stop_strings end a sample */
-
 /* How a request is measured: pc_generate_options.bench. Copied. */
 typedef struct pc_bench_options {
     size_t struct_size;
     uint32_t baseline; /* PC_BASELINE_… */
     uint32_t reserved;
     uint64_t shared_tokens; /* of PC_BASELINE_COPIES: parts inside the first N tokens stay shared */
-    uint64_t flags;         /* PC_BENCH_… */
 } pc_bench_options;
 
 /* ---- Flags for comparing */
 
-/* pc_cache_options.flags: load whatever is there, however long it takes (deadlines hold). */
-enum { PC_CACHE_ALWAYS_LOAD = 16 };
 /* pc_prefill_options.flags: of an equal stored prompt, reuse its maps, not its outputs. */
 enum { PC_PREFILL_MAPS = 2 };
 /* pc_plan_args.flags: every row reads for itself. */
@@ -97,9 +91,9 @@ typedef struct pc_trace {
 
 /* ---- INIT macros */
 
-#define PC_BENCH_OPTIONS_INIT                \
-    {                                        \
-        sizeof(pc_bench_options), 0, 0, 0, 0 \
+#define PC_BENCH_OPTIONS_INIT             \
+    {                                     \
+        sizeof(pc_bench_options), 0, 0, 0 \
     }
 
 #ifdef __cplusplus

@@ -1,7 +1,6 @@
 /* Loads of segments for a request: starts them, waits for them, hands them over. */
 #include "serve/fetch.h"
 
-#include <promptcache/bench.h>
 #include <math.h>
 
 #include "base/clock.h"

@@ -24,7 +24,7 @@ static pc_status reserve_samples(generating *g, uint32_t count)
 /* All samples fork behind the prompt, and each draws from the same logits. */
 static pc_status branch_samples(generating *g, uint32_t count)
 {
-    const pc_sampling *sampling = &g->samples[0]->generation.options.sampling;
+    const pc_sampling *sampling = &g->samples[0]->sampler.options;
     pc_status status = PC_OK;
     for (uint32_t i = 1; i < count; i++) {
         PC__TRY_RETURN(pc__sequence_copy(&g->samples[i], g->samples[0], sampling, i));

@@ -9,8 +9,9 @@
 typedef struct pc__generation {
     /* owns its arrays and its reference to the memo; has the stops of the chat template and the
      * model's EOS too */
-    pc_generate_options options;
-    pc_bench_options bench; /* zeros: nothing is measured; options.bench is NULL */
+    pc_generate_options options; /* options.sampling is NULL: */
+    pc_sampling sampling;        /* as read; what draws has its copy (sampler.h) */
+    pc_bench_options bench;      /* zeros: nothing is measured; options.bench is NULL */
     char **strings;
     pc_salt *salts;
 } pc__generation;

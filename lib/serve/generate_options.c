@@ -31,9 +31,8 @@ static pc_status check_levels(const pc_generate_options *o, const char *call)
 static pc_status read_bench(pc_bench_options *out, const pc_bench_options *options,
                             const pc_model *model)
 {
-    PC__TRY_RETURN(pc__options_read(out, sizeof *out, PC__V1_SIZE(pc_bench_options, flags), options,
-                                    "pc_bench_options"));
-    PC__TRY_RETURN(pc__check_flags("pc_bench_options", out->flags, PC_BENCH_IGNORE_EOS));
+    PC__TRY_RETURN(pc__options_read(out, sizeof *out, PC__V1_SIZE(pc_bench_options, shared_tokens),
+                                    options, "pc_bench_options"));
     if (out->baseline > PC_BASELINE_NO_ATTENTION || out->reserved)
         return pc__fail(PC_ERR_INVALID, "pc_bench_options: unknown baseline %u, or reserved is set",
                         out->baseline);
@@ -63,7 +62,8 @@ static pc_status check_salts(const pc_generate_options *o, const char *call)
 
 static pc_status check_options(const pc_generate_options *o, const char *call)
 {
-    PC__TRY_RETURN(pc__check_flags(call, o->flags, PC_GENERATE_KEEP | PC_GENERATE_LOGITS));
+    PC__TRY_RETURN(pc__check_flags(call, o->flags,
+                                   PC_GENERATE_KEEP | PC_GENERATE_LOGITS | PC_GENERATE_IGNORE_END));
     if (o->samples > MAX_SAMPLES)
         return pc__fail(PC_ERR_LIMIT, "%s: %u samples, at most %d", call, o->samples, MAX_SAMPLES);
     PC__TRY_RETURN(pc__check_array(call, "stop_tokens", o->stop_tokens, o->stop_token_count,
@@ -74,8 +74,7 @@ static pc_status check_options(const pc_generate_options *o, const char *call)
         if (!o->stop_strings[i] || !*o->stop_strings[i])
             return pc__fail(PC_ERR_INVALID, "%s: stop string %zu is empty", call, i);
     PC__TRY_RETURN(check_levels(o, call));
-    PC__TRY_RETURN(check_salts(o, call));
-    return pc__sampling_check(&o->sampling);
+    return check_salts(o, call);
 }
 
 /* Options that need something of the model. */
@@ -172,13 +171,15 @@ pc_status pc__generation_init(pc__generation *g, const pc_model *model,
     PC__TRY_RETURN(pc__options_read(&o, sizeof o, PC__V1_SIZE(pc_generate_options, flags), options,
                                     "pc_generate_options"));
     PC__TRY_RETURN(check_options(&o, call));
+    PC__TRY_RETURN(pc__sampling_read(&g->sampling, o.sampling, call));
     PC__TRY_RETURN(check_for_model(&o, model, call));
     PC__TRY_RETURN(read_bench(&g->bench, o.bench, model));
     o.max_tokens = o.max_tokens ? o.max_tokens : DEFAULT_TOKENS;
     o.samples = o.samples ? o.samples : 1;
     o.memo = o.memo ? pc__memo_ref(o.memo) : NULL;
     o.bench = NULL;
-    return copy_options(g, model, &o, g->bench.flags & PC_BENCH_IGNORE_EOS ? NULL : model->chat);
+    o.sampling = NULL;
+    return copy_options(g, model, &o, o.flags & PC_GENERATE_IGNORE_END ? NULL : model->chat);
 }
 
 pc_status pc__generation_copy(pc__generation *to, const pc_model *model, const pc__generation *from)

@@ -6,21 +6,26 @@
 #include <string.h>
 
 #include "base/fail.h"
+#include "base/options.h"
 #include "base/splitmix.h"
 
 #define GREEDY_BELOW 1e-5f
 
-pc_status pc__sampling_check(const pc_sampling *o)
+pc_status pc__sampling_read(pc_sampling *o, const pc_sampling *in, const char *call)
 {
+    PC__TRY_RETURN(
+        pc__options_read(o, sizeof *o, PC__V1_SIZE(pc_sampling, seed), in, "pc_sampling"));
     if (!(o->temperature >= 0) || isinf(o->temperature))
-        return pc__fail(PC_ERR_INVALID, "sampling: temperature is %g, not a finite number from 0",
+        return pc__fail(PC_ERR_INVALID,
+                        "%s: pc_sampling: temperature is %g, not a finite number from 0", call,
                         (double)o->temperature);
     if (!(o->top_p >= 0 && o->top_p <= 1))
-        return pc__fail(PC_ERR_INVALID, "sampling: top_p is %g, not in 0 to 1", (double)o->top_p);
+        return pc__fail(PC_ERR_INVALID, "%s: pc_sampling: top_p is %g, not in 0 to 1", call,
+                        (double)o->top_p);
     if (!(o->repetition_penalty >= 0) || isinf(o->repetition_penalty))
         return pc__fail(PC_ERR_INVALID,
-                        "sampling: repetition_penalty is %g, not a finite number from 0",
-                        (double)o->repetition_penalty);
+                        "%s: pc_sampling: repetition_penalty is %g, not a finite number from 0",
+                        call, (double)o->repetition_penalty);
     return PC_OK;
 }
 

@@ -24,7 +24,9 @@ typedef struct pc__sampler {
     pc__candidate *candidates; /* [vocab], NULL when greedy */
 } pc__sampler;
 
-pc_status pc__sampling_check(const pc_sampling *options);
+/* Reads the caller's struct and checks it. `in` NULL: defaults. `call` names the call in the error
+ * text. */
+pc_status pc__sampling_read(pc_sampling *out, const pc_sampling *in, const char *call);
 
 /* `seed_offset` is added to the seed. Only the first `vocab` logits count: a model may have more
  * rows than its vocabulary has tokens. */

@@ -53,7 +53,7 @@ pc_status pc__sequence_make(pc_sequence **out, const pc_prompt *prompt, pc_cache
         atomic_init(&s->counter->next, 1);
     }
     if (s->counter && make_logits(s, &generation->options) >= 0)
-        status = pc__sampler_init(&s->sampler, s->mem, &generation->options.sampling, 0,
+        status = pc__sampler_init(&s->sampler, s->mem, &generation->sampling, 0,
                                   drawn_vocabulary(s->model));
     if (status < 0) {
         pc_sequence_free(s);
@@ -309,7 +309,6 @@ static pc_status copy_sampler(pc_sequence *to, const pc_sequence *from, const pc
         return pc__sampler_copy(&to->sampler, &from->sampler);
     PC__TRY_RETURN(pc__sampler_init(&to->sampler, to->mem, sampling, seed_offset,
                                     drawn_vocabulary(to->model)));
-    to->generation.options.sampling = *sampling;
     pc__sequence_note_prompt(to);
     for (size_t i = 0; i < to->count; i++)
         pc__sampler_note(&to->sampler, to->tokens[i]);
@@ -361,19 +360,20 @@ pc_status pc_sequence_fork(pc_sequence **out, const pc_sequence *sequence,
                            const pc_sampling *sampling)
 {
     PC__HOLD(pc_sequence, sequence);
+    pc_sampling read;
     if (!out)
         return pc__fail(PC_ERR_INVALID, "pc_sequence_fork: out is NULL");
     *out = NULL;
     if (!sequence)
         return pc__fail(PC_ERR_INVALID, "pc_sequence_fork: sequence is NULL");
     if (sampling)
-        PC__TRY_RETURN(pc__sampling_check(sampling));
+        PC__TRY_RETURN(pc__sampling_read(&read, sampling, "pc_sequence_fork"));
     if (sequence->stepping) /* its states and its tokens may differ now */
         return pc__fail(PC_ERR_STATE, "pc_sequence_fork: a step of the sequence is under way");
     if (!sequence->placed.sequence)
         return pc__fail(PC_ERR_STATE, "pc_sequence_fork: the sequence %s",
                         sequence->finish ? "is finished" : "has not been stepped yet");
-    return pc__sequence_copy(out, (pc_sequence *)(uintptr_t)sequence, sampling, 0);
+    return pc__sequence_copy(out, (pc_sequence *)(uintptr_t)sequence, sampling ? &read : NULL, 0);
 }
 
 const int32_t *pc_sequence_tokens(const pc_sequence *sequence, size_t *count)

@@ -3,7 +3,6 @@
  * segment, puts the segment into RAM and keeps it for the requests that wait. */
 #include "store/cache_internal.h"
 
-#include <promptcache/bench.h>
 #include <string.h>
 
 static pc__load *find_load(pc_cache *cache, const pc__id *key)

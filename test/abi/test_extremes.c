@@ -167,7 +167,7 @@ static void set_eval(pc_eval_args *a)
 static void set_struct(const char *name, void *at, size_t size)
 {
     memset(at, 0, size);
-    if (strcmp(name, "pc_span") && strcmp(name, "pc_sampling") && strcmp(name, "pc_input"))
+    if (strcmp(name, "pc_span") && strcmp(name, "pc_input"))
         memcpy(at, &size, sizeof size);
     if (!strcmp(name, "pc_raw"))
         set_raw(at);

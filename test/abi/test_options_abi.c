@@ -18,7 +18,7 @@ static struct {
     pc_cache *cache;
     pc_schema *schema;
     pc_prompt *prompt;
-    pc_sequence *sequence;
+    pc_sequence *sequence, *stepped; /* new; with states */
     pc_systems *systems;
     pc_batch *batch;
     pc_toy *toy;
@@ -158,6 +158,22 @@ static pc_status use_generate(const void *options)
     return pc_generate(world.prompt, world.cache, options, NULL);
 }
 
+static pc_status use_sampling(const void *options)
+{
+    pc_generate_options o = PC_GENERATE_OPTIONS_INIT;
+    o.sampling = options;
+    return use_generate(&o);
+}
+
+static pc_status use_fork_sampling(const void *options)
+{
+    pc_sequence *out = world.sequence;
+    pc_status status = pc_sequence_fork(&out, world.stepped, options);
+    CHECK((status >= 0) == (out != NULL));
+    pc_sequence_free(out);
+    return status;
+}
+
 static pc_status use_bench(const void *options)
 {
     pc_generate_options o = PC_GENERATE_OPTIONS_INIT;
@@ -197,6 +213,7 @@ static const pc_systems_options systems_init = PC_SYSTEMS_OPTIONS_INIT;
 static const pc_encode_options encode_init = PC_ENCODE_OPTIONS_INIT;
 static const pc_prompt_options prompt_init = PC_PROMPT_OPTIONS_INIT;
 static const pc_generate_options generate_init = PC_GENERATE_OPTIONS_INIT;
+static const pc_sampling sampling_init = PC_SAMPLING_INIT;
 static const pc_bench_options bench_init = PC_BENCH_OPTIONS_INIT;
 static const pc_batch_options batch_init = PC_BATCH_OPTIONS_INIT;
 static const pc_codec_ops codec_init = {.struct_size = sizeof(pc_codec_ops),
@@ -229,13 +246,16 @@ static const pc_read_case read_cases[] = {
                  PC_FIELD(pc_encode_options, reserved), PC_NO_FIELD, 0, 1),
     PC_READ_CASE(pc_prompt_options, use_prompt, &prompt_init, 16, PC_NO_FIELD,
                  PC_FIELD(pc_prompt_options, flags), 7, 1),
-    PC_READ_CASE(pc_generate_options, use_generate, &generate_init, 136,
-                 PC_FIELD(pc_generate_options, reserved), PC_FIELD(pc_generate_options, flags), 3,
+    PC_READ_CASE(pc_generate_options, use_generate, &generate_init, 120,
+                 PC_FIELD(pc_generate_options, reserved), PC_FIELD(pc_generate_options, flags), 7,
                  1),
-    PC_READ_CASE(pc_bench_options, use_bench, &bench_init, 32, PC_FIELD(pc_bench_options, reserved),
-                 PC_FIELD(pc_bench_options, flags), 1, 1),
-    PC_READ_CASE(pc_generate_options, use_sequence, &generate_init, 136,
-                 PC_FIELD(pc_generate_options, reserved), PC_FIELD(pc_generate_options, flags), 3,
+    PC_READ_CASE(pc_bench_options, use_bench, &bench_init, 24, PC_FIELD(pc_bench_options, reserved),
+                 PC_NO_FIELD, 0, 1),
+    PC_READ_CASE(pc_sampling, use_sampling, &sampling_init, 32, PC_NO_FIELD, PC_NO_FIELD, 0, 1),
+    PC_READ_CASE(pc_sampling, use_fork_sampling, &sampling_init, 32, PC_NO_FIELD, PC_NO_FIELD, 0,
+                 1),
+    PC_READ_CASE(pc_generate_options, use_sequence, &generate_init, 120,
+                 PC_FIELD(pc_generate_options, reserved), PC_FIELD(pc_generate_options, flags), 7,
                  1),
     PC_READ_CASE(pc_batch_options, use_batch, &batch_init, 16, PC_FIELD(pc_batch_options, reserved),
                  PC_NO_FIELD, 0, 1),
@@ -324,8 +344,9 @@ static int start(void)
     static const int32_t token = 1;
     static const int64_t position = 0;
     static const pc_lane lane = {&none, 0, &token, &position, 1, NULL};
-    pc_generate_options one = PC_GENERATE_OPTIONS_INIT;
+    pc_generate_options one = PC_GENERATE_OPTIONS_INIT, kept = PC_GENERATE_OPTIONS_INIT;
     one.max_tokens = 1;
+    kept.flags = PC_GENERATE_KEEP;
     eval_init.lanes = &lane;
     eval_init.lane_count = 1;
     ops_init = pc_toy_ops();
@@ -345,7 +366,10 @@ static int start(void)
            && CHECK_OK(pc_systems_fill(world.systems, "a", "The", 3))
            && CHECK_OK(pc_prompt_parse(&world.prompt, &world.schema, 1, prompt_text,
                                        sizeof prompt_text - 1, NULL))
-           && CHECK_OK(pc_sequence_new(&world.sequence, world.prompt, world.cache, &one));
+           && CHECK_OK(pc_sequence_new(&world.sequence, world.prompt, world.cache, &one))
+           && CHECK_OK(pc_sequence_new(&world.stepped, world.prompt, world.cache, &kept))
+           && CHECK_OK(pc_batch_add(world.batch, world.stepped))
+           && CHECK(pc_batch_step(world.batch) >= 0);
 }
 
 int main(void)
@@ -356,6 +380,7 @@ int main(void)
     for (size_t i = 0; i < sizeof write_cases / sizeof *write_cases && started; i++)
         pc_check_write(&write_cases[i]);
     pc_sequence_free(world.sequence);
+    pc_sequence_free(world.stepped);
     pc_prompt_free(world.prompt);
     pc_systems_free(world.systems);
     pc_batch_free(world.batch);

@@ -13,7 +13,7 @@ int32_t reference_sample(float *logits, size_t vocab, uint64_t bits, float tempe
 {
     pc_test_memory memory = {0};
     pc_allocator mem = pc_test_allocator(&memory);
-    pc_sampling options = {0};
+    pc_sampling options = PC_SAMPLING_INIT;
     pc__sampler sampler;
     int32_t token = -1;
     options.temperature = temperature;

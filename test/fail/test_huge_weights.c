@@ -133,12 +133,14 @@ static void generation(const pc_model *model)
 {
     pc_prompt *prompt = NULL;
     pc_generate_options o = PC_GENERATE_OPTIONS_INIT;
+    pc_sampling sampling = PC_SAMPLING_INIT;
     pc_batch *batch = NULL;
     pc_sequence *s = NULL;
     CHECK_OK(pc_prompt_from_tokens(&prompt, model, ids, TOKENS));
     CHECK_STATUS(pc_generate(prompt, NULL, &o, NULL), PC_ERR_INTERNAL);
     check_named("sequence 0", "position 4");
-    o.sampling.temperature = 1;
+    sampling.temperature = 1;
+    o.sampling = &sampling;
     CHECK_STATUS(pc_generate(prompt, NULL, &o, NULL), PC_ERR_INTERNAL);
     CHECK_OK(pc_batch_new(&batch, model, NULL));
     CHECK_OK(pc_sequence_new(&s, prompt, NULL, &o));

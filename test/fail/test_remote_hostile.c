@@ -4,7 +4,6 @@
  * choice, also from a socket of this machine; TLS names that nobody gave; sockets of other users;
  * nodes that are gone and never forgotten. */
 #include <netinet/in.h>
-#include <promptcache/bench.h>
 #include <sys/resource.h>
 #include <sys/wait.h>
 

@@ -4,7 +4,6 @@
  * counted, and the memory of an application's states from the moment its put has returned. Beyond
  * the budgets there may be only what doc/store.md documents: a table entry for each record on disk,
  * and the blocks that are being written. */
-#include <promptcache/bench.h>
 #include <promptcache/extend.h>
 #include <pthread.h>
 #include <stdatomic.h>

@@ -249,6 +249,7 @@ static void make_prompt(void)
 
 static pc_generate_options some_options(void)
 {
+    static pc_sampling sampling;
     pc_generate_options o = PC_GENERATE_OPTIONS_INIT;
     o.max_tokens = (uint32_t)number();
     o.samples = next() % 4 ? 0 : choice(4); /* pc_sequence_new refuses more than one */
@@ -257,9 +258,11 @@ static pc_generate_options some_options(void)
     o.repair_tokens = (uint32_t)number();
     o.repair_percent = rarely() ? (float)seconds() : 5;
     o.visibility = choice(2);
-    o.sampling.temperature = next() % 2 ? (float)seconds() : 0;
-    o.sampling.top_k = (uint32_t)number();
-    o.flags = rarely() ? number() : next() % 4;
+    sampling = (pc_sampling)PC_SAMPLING_INIT;
+    sampling.temperature = next() % 2 ? (float)seconds() : 0;
+    sampling.top_k = (uint32_t)number();
+    o.sampling = next() % 4 ? &sampling : NULL;
+    o.flags = rarely() ? number() : next() % 8;
     o.rope_regime_length = next() % 4 ? 0 : number();
     o.on_text = on_text;
     o.cancelled = cancelled;

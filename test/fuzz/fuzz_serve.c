@@ -74,6 +74,7 @@ static void answer_all(const pc_prompt *prompt, const uint8_t how[3])
 {
     pc_cache_options cache_options = PC_CACHE_OPTIONS_INIT;
     pc_generate_options o = PC_GENERATE_OPTIONS_INIT;
+    pc_sampling sampling = PC_SAMPLING_INIT;
     pc_cache *cache;
     answer cold, warm, none, full, plan;
     o.encoding = how[0] & 3;
@@ -82,7 +83,8 @@ static void answer_all(const pc_prompt *prompt, const uint8_t how[3])
     o.repair_tokens = how[1] & 15;
     o.repair_percent = (float)(how[1] % 101);
     o.max_tokens = 1 + (how[2] & 3);
-    o.sampling.temperature = how[2] & 4 ? 1.0f : 0.0f;
+    sampling.temperature = how[2] & 4 ? 1.0f : 0.0f;
+    o.sampling = &sampling;
     if (how[2] & 8)
         cache_options.ram_bytes = (uint64_t)how[1] * 64; /* hardly room for anything */
     FUZZ_CHECK(fuzz_ok(pc_cache_new(&cache, context, &cache_options)));

@@ -3,7 +3,6 @@
  * fails and takes the request with it; a model without export for which something is written or
  * reported as lost; segments of the application that are never released; a failed allocation
  * anywhere (in the cache's own threads too) that leaks or gives another answer. */
-#include <promptcache/bench.h>
 #include <stdatomic.h>
 #include <stdlib.h>
 

@@ -71,19 +71,20 @@ static void make_prompt(world *w, size_t index)
     CHECK_OK(pc_prompt_parse(&w->prompts[index], &w->schema, 1, text, n, NULL));
 }
 
-static pc_generate_options options_of(size_t seed)
+static pc_sampling sampling_of(size_t seed)
+{
+    pc_sampling s = PC_SAMPLING_INIT;
+    s.temperature = 1.0f;
+    s.seed = seed;
+    return s;
+}
+
+static pc_generate_options options_of(const pc_sampling *sampling)
 {
     pc_generate_options options = PC_GENERATE_OPTIONS_INIT;
     options.max_tokens = MOST;
-    options.sampling.temperature = 1.0f;
-    options.sampling.seed = 100 + seed;
+    options.sampling = sampling;
     return options;
-}
-
-static pc_sampling fork_sampling(size_t seed)
-{
-    pc_sampling s = {1.0f, 0.0f, 0.0f, 0, 900 + seed};
-    return s;
 }
 
 static void copy_answer(const pc_sequence *sequence, answer *to)
@@ -108,8 +109,8 @@ static void finish_alone(world *w, pc_sequence *sequence, answer *to)
 
 static void run_alone(world *w, size_t prompt, size_t seed)
 {
-    pc_generate_options options = options_of(seed);
-    pc_sampling sampling = fork_sampling(seed);
+    pc_sampling first = sampling_of(100 + seed), sampling = sampling_of(900 + seed);
+    pc_generate_options options = options_of(&first);
     pc_sequence *sequence, *fork = NULL;
     pc_batch *batch;
     CHECK_OK(pc_sequence_new(&sequence, w->prompts[prompt], w->cache, &options));
@@ -154,7 +155,8 @@ static void drop(world *w, size_t i)
 static void start(world *w)
 {
     live l = {.prompt = below(w, PROMPTS), .seed = below(w, SEEDS)};
-    pc_generate_options options = options_of(l.seed);
+    pc_sampling sampling = sampling_of(100 + l.seed);
+    pc_generate_options options = options_of(&sampling);
     CHECK_OK(pc_sequence_new(&l.sequence, w->prompts[l.prompt], w->cache, &options));
     w->sequences[w->count++] = l;
     w->started++;
@@ -163,7 +165,7 @@ static void start(world *w)
 static void maybe_fork(world *w, size_t i)
 {
     live l = w->sequences[i];
-    pc_sampling sampling = fork_sampling(l.seed);
+    pc_sampling sampling = sampling_of(900 + l.seed);
     size_t count;
     pc_sequence_tokens(l.sequence, &count);
     if (count != FORK_AT || l.ending != WHOLE || w->count == MOST_LIVE

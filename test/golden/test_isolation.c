@@ -4,7 +4,6 @@
  * folder that two processes share or a server; a salt that is not part of the names; salts of
  * position ranges that apply to the wrong parts; a shared system prompt that is not shared; a
  * tenant's quota that limits another one. */
-#include <promptcache/bench.h>
 #include <stdlib.h>
 #include <sys/wait.h>
 #include <unistd.h>

@@ -201,14 +201,12 @@ static void greedy(const world *w)
     pc_sequence *s = NULL;
     pc_batch *batch = NULL;
     pc_generate_options o = PC_GENERATE_OPTIONS_INIT;
-    pc_bench_options bench = PC_BENCH_OPTIONS_INIT;
     if ((!w->info.context_length && pc__model_rope_regime(w->model, t.count) > 1)
         || pc__model_rope_regime(w->model, t.count) != pc__model_rope_regime(w->model, t.count + n))
         return; /* this answer keeps the frequencies of the prompt's length, a request has those of
                    its own (test_golden_cross.c) */
     o.max_tokens = (uint32_t)n;
-    bench.flags = PC_BENCH_IGNORE_EOS;
-    o.bench = &bench;
+    o.flags = PC_GENERATE_IGNORE_END;
     CHECK_OK(pc_prompt_from_tokens(&prompt, w->model, t.ids, t.count));
     CHECK_OK(pc_sequence_new(&s, prompt, NULL, &o));
     CHECK_OK(pc_batch_new(&batch, w->model, NULL));

@@ -4,7 +4,6 @@
  * used although they are fast. */
 #include "store/cache_internal.h"
 
-#include <promptcache/bench.h>
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>

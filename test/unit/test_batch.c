@@ -20,6 +20,7 @@ static const char *const prompts[] = {
 typedef struct request {
     pc_prompt *prompt;
     pc_generate_options options;
+    pc_sampling sampling;
     int32_t alone[MAX_TOKENS];
     size_t alone_count;
     uint32_t alone_finish;
@@ -27,16 +28,18 @@ typedef struct request {
     int joined;
 } request;
 
-static pc_generate_options random_options(pc_test_rng *rng)
+static pc_generate_options random_options(pc_test_rng *rng, pc_sampling *sampling)
 {
     pc_generate_options o = PC_GENERATE_OPTIONS_INIT;
     o.max_tokens = 1 + (uint32_t)(pc_test_bits(rng) % 30);
     o.encoding = (uint32_t)(pc_test_bits(rng) % 4);
     o.visibility = (uint32_t)(pc_test_bits(rng) % 2);
-    o.sampling.temperature = pc_test_bits(rng) % 2 ? 1.2f : 0;
-    o.sampling.top_k = pc_test_bits(rng) % 2 ? 20 : 0;
-    o.sampling.repetition_penalty = pc_test_bits(rng) % 2 ? 1.3f : 0;
-    o.sampling.seed = pc_test_bits(rng);
+    *sampling = (pc_sampling)PC_SAMPLING_INIT;
+    sampling->temperature = pc_test_bits(rng) % 2 ? 1.2f : 0;
+    sampling->top_k = pc_test_bits(rng) % 2 ? 20 : 0;
+    sampling->repetition_penalty = pc_test_bits(rng) % 2 ? 1.3f : 0;
+    sampling->seed = pc_test_bits(rng);
+    o.sampling = sampling;
     return o;
 }
 
@@ -85,7 +88,7 @@ static void join_and_leave(uint64_t seed)
     CHECK_OK(pc_batch_new(&batch, w.model, NULL));
     for (int i = 0; i < REQUESTS; i++) {
         requests[i].prompt = toy_prompt(&w, prompts[pc_test_bits(&rng) % 4]);
-        requests[i].options = random_options(&rng);
+        requests[i].options = random_options(&rng, &requests[i].sampling);
         run_alone(&w, &requests[i]);
         CHECK_OK(pc_sequence_new(&requests[i].sequence, requests[i].prompt, w.cache,
                                  &requests[i].options));
@@ -119,15 +122,17 @@ static void forks(void)
     pc_batch *batch = NULL;
     pc_sequence *s = NULL, *same = NULL, *other = NULL, *late = NULL;
     pc_generate_options o = PC_GENERATE_OPTIONS_INIT;
-    pc_sampling sampling = {1, 0, 0, 0, 99};
+    pc_sampling first = PC_SAMPLING_INIT, sampling = PC_SAMPLING_INIT;
     size_t n, m;
     if (!CHECK(toy_start(&w, NULL, 0, 0, toy_schema)))
         return;
     pc_prompt *prompt = toy_prompt(&w, prompts[0]);
     o.max_tokens = 20;
-    o.sampling.temperature = 1;
-    o.sampling.seed = 3;
-    o.sampling.repetition_penalty = 1.2f;
+    first.temperature = sampling.temperature = 1;
+    first.seed = 3;
+    first.repetition_penalty = 1.2f;
+    sampling.seed = 99;
+    o.sampling = &first;
     CHECK_OK(pc_batch_new(&batch, w.model, NULL));
     CHECK_OK(pc_sequence_new(&s, prompt, w.cache, &o));
     CHECK_STATUS(pc_sequence_fork(&same, s, NULL), PC_ERR_STATE);
@@ -192,7 +197,7 @@ static void one_fails(void)
             CHECK_OK(pc_batch_new(&batch, w.model, NULL));
             for (int i = 0; i < 5; i++) {
                 r[i].prompt = toy_prompt(&w, prompts[i % 4]);
-                r[i].options = random_options(&rng);
+                r[i].options = random_options(&rng, &r[i].sampling);
                 r[i].options.max_tokens = 6;
                 run_alone(&w, &r[i]);
                 if (i == 2 && !by_model) {
@@ -362,12 +367,12 @@ static void only_known(pc_sequence *sequence, uint32_t finish)
 /* Rows of the model that stand for no token are never drawn, whoever draws. */
 static void padded_vocabulary(void)
 {
-    const pc_sampling ways[] = {{0},
-                                {1, 0, 0, 0, 1},
-                                {1, 0, 0, 30, 2},
-                                {1, 0.9f, 0, 0, 3},
-                                {1.5f, 0, 1.4f, 0, 4},
-                                {0, 0, 1.4f, 0, 0}};
+    pc_sampling ways[] = {{.temperature = 0},
+                          {.temperature = 1, .seed = 1},
+                          {.temperature = 1, .top_k = 30, .seed = 2},
+                          {.temperature = 1, .top_p = 0.9f, .seed = 3},
+                          {.temperature = 1.5f, .repetition_penalty = 1.4f, .seed = 4},
+                          {.repetition_penalty = 1.4f}};
     enum { WAYS = sizeof ways / sizeof *ways };
     const int32_t asked[] = {3, 1, 4, 1, 5};
     pc_context *context = NULL;
@@ -381,7 +386,8 @@ static void padded_vocabulary(void)
     for (size_t i = 0; i < WAYS; i++) {
         pc_generate_options o = PC_GENERATE_OPTIONS_INIT;
         o.max_tokens = MAX_TOKENS;
-        o.sampling = ways[i];
+        ways[i].struct_size = sizeof ways[i];
+        o.sampling = &ways[i];
         CHECK_OK(pc_sequence_new(&sequences[i], prompt, NULL, &o));
         CHECK_OK(pc_batch_add(batch, sequences[i]));
         o.samples = 3;

@@ -3,7 +3,6 @@
  * the first. */
 #include "store/cache_internal.h"
 
-#include <promptcache/bench.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>

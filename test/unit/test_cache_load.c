@@ -3,8 +3,6 @@
  * for it; a wrong reason; a faulty tier that is asked again and again, or never again. */
 #include "loading_world.h"
 
-#include <promptcache/bench.h>
-
 static void there_and_back(void)
 {
     world w;

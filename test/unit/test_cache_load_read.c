@@ -5,7 +5,6 @@
  * seal. */
 #include "store/cache_internal.h"
 
-#include <promptcache/bench.h>
 #include <glob.h>
 #include <stdlib.h>
 #include <string.h>

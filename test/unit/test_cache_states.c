@@ -7,7 +7,6 @@
  * after failed allocations. The program starts itself as a second process. */
 #include "store/raw_states.h"
 
-#include <promptcache/bench.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/wait.h>

@@ -6,8 +6,6 @@
 #include "disk.h"
 #include "store/disk/disk_source.h"
 
-#include <promptcache/bench.h>
-
 enum { SMALL = 3000, LARGE = 200000 }; /* of a block; records have three */
 
 static pc__source *open_one(pc__tier *tier, uint32_t number, double seconds, pc__record **record)

@@ -88,9 +88,11 @@ static void uncached_sees_all(void)
     pc_prompt *prompt = toy_prompt(&w, "<prompt><n/>what is it?</prompt>");
     for (uint32_t encoding = PC_ENCODE_INDEPENDENT; encoding <= PC_ENCODE_EXACT; encoding++) {
         pc_generate_options o = PC_GENERATE_OPTIONS_INIT;
+        pc_sampling sampling = PC_SAMPLING_INIT;
         o.encoding = encoding;
         o.max_tokens = 12;
-        o.sampling.temperature = 1.5f;
+        sampling.temperature = 1.5f;
+        o.sampling = &sampling;
         toy_answer cold = toy_generate(prompt, w.cache, o), warm = toy_generate(prompt, w.cache, o);
         o.bench = pc_test_baseline(PC_BASELINE_PREFILL);
         toy_answer prefill = toy_generate(prompt, NULL, o);

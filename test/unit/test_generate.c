@@ -85,8 +85,10 @@ static void exact_is_the_plan(void)
     for (int p = 0; p < PROMPTS; p++) {
         pc_prompt *prompt = toy_prompt(&w, prompts[p]);
         pc_generate_options o = options(0, 0, PC_BASELINE_PLAN);
-        o.sampling.temperature = 1.5f;
-        for (o.sampling.seed = 0; o.sampling.seed < 5; o.sampling.seed++) {
+        pc_sampling sampling = PC_SAMPLING_INIT;
+        sampling.temperature = 1.5f;
+        o.sampling = &sampling;
+        for (; sampling.seed < 5; sampling.seed++) {
             o.bench = pc_test_baseline(PC_BASELINE_PLAN);
             toy_answer plan = toy_generate(prompt, w.cache, o);
             o.bench = pc_test_baseline(PC_BASELINE_PREFILL);
@@ -240,8 +242,10 @@ static void exactness(void)
             for (uint64_t seed = 0; seed < 6; seed++) {
                 pc_generate_options o = options(encoding, 0, 0),
                                     p = options(0, 0, PC_BASELINE_PREFILL);
-                o.sampling.temperature = p.sampling.temperature = 3;
-                o.sampling.seed = p.sampling.seed = seed;
+                pc_sampling sampling = PC_SAMPLING_INIT;
+                sampling.temperature = 3;
+                sampling.seed = seed;
+                o.sampling = p.sampling = &sampling;
                 toy_answer a = toy_generate(prompt, w.cache, o), b = toy_generate(prompt, NULL, p);
                 CHECK_INT(a.stats.exactness, cases[c].want[encoding]);
                 same &= equal(&a, &b);
@@ -400,8 +404,10 @@ static void samples_and_stops(void)
         return;
     pc_prompt *prompt = toy_prompt(&w, prompts[0]);
     pc_generate_options o = options(0, 0, 0);
-    o.sampling.temperature = 1;
-    o.sampling.seed = 100;
+    pc_sampling sampling = PC_SAMPLING_INIT;
+    sampling.temperature = 1;
+    sampling.seed = 100;
+    o.sampling = &sampling;
     o.samples = 4;
     toy_answer all = toy_generate(prompt, w.cache, o);
     CHECK_OK(all.status);
@@ -409,14 +415,14 @@ static void samples_and_stops(void)
     o.samples = 1;
     uint64_t generated = 0;
     for (uint32_t i = 0; i < 4; i++) {
-        o.sampling.seed = 100 + i;
+        sampling.seed = 100 + i;
         toy_answer one = toy_generate(prompt, w.cache, o);
         generated += one.stats.tokens_generated;
         CHECK(one.size[0] == all.size[i] && !memcmp(one.text[0], all.text[i], one.size[0]));
     }
     CHECK_INT(all.stats.tokens_generated, generated);
 
-    o.sampling.temperature = 0;
+    sampling.temperature = 0;
     o.max_tokens = 30;
     toy_answer free_run = toy_generate(prompt, w.cache, o);
     CHECK_INT(free_run.stats.finish, PC_FINISH_LENGTH);
@@ -567,8 +573,12 @@ static void arguments(void)
     pc_prompt *p = toy_prompt(&w, prompts[0]);
     pc_stats stats = PC_STATS_INIT;
     const char *const empty[] = {""}, *const missing[] = {NULL};
-    pc_generate_options good = options(0, 0, 0), bad[16];
-    for (int i = 0; i < 16; i++)
+    pc_generate_options good = options(0, 0, 0), bad[17];
+    pc_sampling cold = PC_SAMPLING_INIT, wide = PC_SAMPLING_INIT, small = PC_SAMPLING_INIT;
+    cold.temperature = -1;
+    wide.top_p = 2;
+    small.struct_size = 8;
+    for (int i = 0; i < 17; i++)
         bad[i] = good;
     bad[0].encoding = 9;
     bad[1].repair = 9;
@@ -587,12 +597,13 @@ static void arguments(void)
     bad[10].stop_string_count = 1;
     bad[11].stop_strings = missing;
     bad[11].stop_string_count = 1;
-    bad[12].sampling.temperature = -1;
+    bad[12].sampling = &cold;
     bad[13].struct_size = 8;
-    bad[14].sampling.top_p = 2;
+    bad[14].sampling = &wide;
     bad[15].repair_percent = 101;
     bad[15].repair = PC_REPAIR_TOP;
-    for (int i = 0; i < 16; i++)
+    bad[16].sampling = &small;
+    for (int i = 0; i < 17; i++)
         if (!CHECK_STATUS(pc_generate(p, w.cache, &bad[i], &stats), PC_ERR_INVALID))
             fprintf(stderr, "    case %d\n", i);
     good.bench = pc_test_baseline(
@@ -659,15 +670,17 @@ static int32_t count_down(void *user)
 static void cancel_anywhere(void)
 {
     toy_world w;
+    pc_sampling sampling = PC_SAMPLING_INIT;
     if (!CHECK(toy_start(&w, NULL, 0, 0, toy_schema)))
         return;
+    sampling.temperature = 1;
     for (int64_t at = 1;; at++) {
         pc_prompt *prompt = toy_prompt(&w, prompts[0]);
         pc_generate_options o = options(at % 2 ? PC_ENCODE_INDEPENDENT : PC_ENCODE_EXACT, 0, 0);
         poll p = {at};
         o.samples = 2;
         o.max_tokens = 4;
-        o.sampling.temperature = 1;
+        o.sampling = &sampling;
         o.cancelled = count_down;
         o.cancel_user = &p;
         toy_answer a = toy_generate(prompt, w.cache, o);
@@ -707,12 +720,14 @@ static void without_memory(void)
             pc_toy_counts last = {0};
             pc_status status;
             const char *const stops[] = {"xyz"};
+            pc_sampling sampling = PC_SAMPLING_INIT;
             co.allocator = &mem;
             co.threads = 1;
             o.samples = 2;
             o.max_tokens = 3;
-            o.sampling.repetition_penalty = 1.1f;
-            o.sampling.temperature = 1;
+            sampling.repetition_penalty = 1.1f;
+            sampling.temperature = 1;
+            o.sampling = &sampling;
             o.stop_strings = stops;
             o.stop_string_count = 1;
             status = pc_context_new(&context, &co);

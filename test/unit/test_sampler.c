@@ -14,9 +14,14 @@ static pc__sampler start(float temperature, uint32_t top_k, float top_p, float p
                          uint64_t seed, size_t vocab)
 {
     pc__sampler s;
-    pc_sampling o = {temperature, top_p, penalty, top_k, seed};
-    CHECK_OK(pc__sampling_check(&o));
-    CHECK_OK(pc__sampler_init(&s, &pc__libc_allocator, &o, 0, vocab));
+    pc_sampling o = PC_SAMPLING_INIT, read;
+    o.temperature = temperature;
+    o.top_k = top_k;
+    o.top_p = top_p;
+    o.repetition_penalty = penalty;
+    o.seed = seed;
+    CHECK_OK(pc__sampling_read(&read, &o, "test"));
+    CHECK_OK(pc__sampler_init(&s, &pc__libc_allocator, &read, 0, vocab));
     return s;
 }
 
@@ -148,7 +153,7 @@ static void reproducible(void)
     float logits[VOCAB] = {0};
     int32_t first[50], same = 0;
     pc__sampler a = start(1, 0, 0, 0, 42, VOCAB), b = start(1, 0, 0, 0, 43, VOCAB), copy;
-    pc_sampling o = {1, 0, 0, 0, 41};
+    pc_sampling o = {.temperature = 1, .seed = 41};
     for (int i = 0; i < 50; i++)
         first[i] = draw(&a, logits);
     pc__sampler_end(&a);
@@ -206,13 +211,33 @@ static void greedy_and_penalty(void)
 
 static void arguments(void)
 {
-    const pc_sampling bad[] = {{-1, 0, 0, 0, 0},    {NAN, 0, 0, 0, 0},  {INFINITY, 0, 0, 0, 0},
-                               {1, -0.1f, 0, 0, 0}, {1, 1.1f, 0, 0, 0}, {1, NAN, 0, 0, 0},
-                               {1, 0, -1, 0, 0},    {1, 0, NAN, 0, 0}};
+    const struct {
+        pc_sampling sampling;
+        const char *text;
+    } bad[] = {
+        {{.temperature = -1}, "temperature is -1, not"},
+        {{.temperature = NAN}, "temperature is nan, not"},
+        {{.temperature = INFINITY}, "temperature is inf, not"},
+        {{.top_p = -0.1f}, "top_p is -0.1, not"},
+        {{.top_p = 1.1f}, "top_p is 1.1, not"},
+        {{.top_p = NAN}, "top_p is nan, not"},
+        {{.repetition_penalty = -1}, "repetition_penalty is -1, not"},
+        {{.repetition_penalty = NAN}, "repetition_penalty is nan, not"},
+    };
+    static const pc_sampling zeros = {.struct_size = sizeof zeros};
     pc__sampler s;
-    pc_sampling o = {1, 0, 1.5f, 0, 0};
-    for (size_t i = 0; i < sizeof bad / sizeof *bad; i++)
-        CHECK_STATUS(pc__sampling_check(&bad[i]), PC_ERR_INVALID);
+    pc_sampling o = {.temperature = 1, .repetition_penalty = 1.5f}, read;
+    for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
+        pc_sampling one = bad[i].sampling;
+        CHECK_STATUS(pc__sampling_read(&read, &one, "pc_x"), PC_ERR_INVALID);
+        CHECK_ERROR_HAS("struct_size 0");
+        one.struct_size = sizeof one;
+        CHECK_STATUS(pc__sampling_read(&read, &one, "pc_x"), PC_ERR_INVALID);
+        CHECK_ERROR_HAS("pc_x: pc_sampling: ");
+        CHECK_ERROR_HAS(bad[i].text);
+    }
+    CHECK_OK(pc__sampling_read(&read, NULL, "pc_x"));
+    CHECK(!memcmp(&read, &zeros, sizeof read));
     for (uint64_t at = 1; at <= 2; at++) {
         pc_test_memory memory = {.fail_at = at};
         pc_allocator mem = pc_test_allocator(&memory);

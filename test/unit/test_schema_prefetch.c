@@ -3,7 +3,6 @@
  * model that do not come back from a folder as they were. */
 #include "serve/unit_encode.h"
 
-#include <promptcache/bench.h>
 #include <time.h>
 
 #include "toy_schema.h"

@@ -299,10 +299,12 @@ static void same_as_prefill(void)
     pc_schema *schema = schema_of(&w, llama, "the word is here, and it was one of the hot");
     pc_prompt *prompt = fill(schema, "what is it?");
     pc_generate_options o = PC_GENERATE_OPTIONS_INIT;
+    pc_sampling sampling = PC_SAMPLING_INIT;
     o.max_tokens = 16;
-    o.sampling.temperature = 1.3f;
+    o.sampling = &sampling;
+    sampling.temperature = 1.3f;
     for (o.encoding = 0; o.encoding <= PC_ENCODE_EXACT; o.encoding++)
-        for (o.sampling.seed = 0; o.sampling.seed < 4; o.sampling.seed++) {
+        for (sampling.seed = 0; sampling.seed < 4; sampling.seed++) {
             toy_answer warm, full;
             (void)toy_generate(prompt, w.cache, o);
             warm = toy_generate(prompt, w.cache, o);

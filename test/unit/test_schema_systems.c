@@ -61,10 +61,12 @@ static void is_prefill(const toy_world *w, const pc_prompt *prompt, const pc_seq
 static pc_sequence *join(const toy_world *w, pc_batch *batch, const pc_prompt *prompt)
 {
     pc_generate_options o = PC_GENERATE_OPTIONS_INIT;
+    pc_sampling sampling = PC_SAMPLING_INIT;
     pc_sequence *s = NULL;
     o.flags = PC_GENERATE_LOGITS;
     o.max_tokens = 40;
-    o.sampling.temperature = 1.2f;
+    sampling.temperature = 1.2f;
+    o.sampling = &sampling;
     CHECK_OK(pc_sequence_new(&s, prompt, w->cache, &o));
     CHECK_OK(pc_batch_add(batch, s));
     return s;

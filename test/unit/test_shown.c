@@ -5,7 +5,6 @@
  * kernels; records that are no longer found with the key, by another process, in any tier; events
  * that tell other keys than the application's. The program starts itself as a second process. */
 #include <dirent.h>
-#include <promptcache/bench.h>
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>

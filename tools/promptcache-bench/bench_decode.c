@@ -97,7 +97,7 @@ static int start_sequence(work *w, int arm, size_t i)
         w->spans[n++] = (pc_span){w->tails[i], (int64_t)w->prefix, 0, 0};
     options.max_tokens = MOST_TIMES + 2;
     options.bench = &measured;
-    measured.flags = PC_BENCH_IGNORE_EOS;
+    options.flags = PC_GENERATE_IGNORE_END;
     measured.baseline = arm == NO_ATTENTION ? PC_BASELINE_NO_ATTENTION : PC_BASELINE_NONE;
     status = pc_prompt_from_spans(&prompt, w->b->m.model, w->spans, n,
                                   (int64_t)w->prefix + w->b->a->suffix, &token, 1);

@@ -14,9 +14,9 @@ typedef struct mode {
     pc_bench_options bench;
 } mode;
 
-#define BASELINE(kind)                            \
-    {                                             \
-        sizeof(pc_bench_options), (kind), 0, 0, 0 \
+#define BASELINE(kind)                         \
+    {                                          \
+        sizeof(pc_bench_options), (kind), 0, 0 \
     }
 static const mode modes[] = {
     {"causal", PC_ENCODE_INDEPENDENT, BASELINE(PC_BASELINE_CONTIGUOUS)},

@@ -12,7 +12,6 @@
  * RAW on DISK has two rows: "map", the cache's own choice, and "read" (PC_CACHE_NO_MMAP).
  * Rates of a codec are of one core, by the counters of COMPRESSED; they include checksums and
  * memory. */
-#include <promptcache/bench.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>

@@ -1,7 +1,6 @@
 /* The folder of a codec, the reference answer, and the comparison of both, token by token. */
 #include "eval_codec.h"
 
-#include <promptcache/bench.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>

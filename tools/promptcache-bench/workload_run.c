@@ -49,7 +49,6 @@ static size_t write_prompt(const request *r, const bench_model *b, uint64_t run,
 static pc_bench_options bench_of(const request *r, const method *how)
 {
     pc_bench_options o = PC_BENCH_OPTIONS_INIT;
-    o.flags = PC_BENCH_IGNORE_EOS;
     o.baseline = how->baseline;
     if (how->baseline == PC_BASELINE_COPIES)
         o.shared_tokens = shared_tokens(r, how->levels);
@@ -70,6 +69,7 @@ static int start_request(runner *n, request *r)
     o.max_tokens = (uint32_t)r->output;
     o.cancelled = is_interrupted;
     o.bench = &bench;
+    o.flags = PC_GENERATE_IGNORE_END;
     if (status >= 0)
         status = pc_sequence_new(&r->sequence, prompt, how->cached ? n->args->cache : NULL, &o);
     if (status >= 0)

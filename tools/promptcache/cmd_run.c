@@ -39,6 +39,7 @@ typedef struct objects {
     pc_schema *schemas[MOST_FILES];
     pc_prompt *prompt;
     pc_generate_options options;
+    pc_sampling sampling;
 } objects;
 
 static int32_t collect(void *user, uint32_t sample, const char *text, size_t size)
@@ -151,7 +152,17 @@ static int load(const arguments *a, objects *o)
     return a->text || a->text_file ? load_text(a, o) : load_prompt(a, o);
 }
 
-static void set_options(const arguments *a, pc_generate_options *o)
+static void set_sampling(const arguments *a, pc_sampling *s)
+{
+    *s = (pc_sampling)PC_SAMPLING_INIT;
+    s->temperature = (float)a->temperature;
+    s->top_p = (float)a->top_p;
+    s->top_k = (uint32_t)a->top_k;
+    s->repetition_penalty = (float)a->penalty;
+    s->seed = (uint64_t)a->seed;
+}
+
+static void set_options(const arguments *a, const pc_sampling *sampling, pc_generate_options *o)
 {
     *o = (pc_generate_options)PC_GENERATE_OPTIONS_INIT;
     o->max_tokens = (uint32_t)a->max_tokens;
@@ -160,11 +171,7 @@ static void set_options(const arguments *a, pc_generate_options *o)
     o->repair = (uint32_t)a->repair;
     o->repair_tokens = (uint32_t)a->repair_tokens;
     o->repair_percent = (float)a->repair_percent;
-    o->sampling.temperature = (float)a->temperature;
-    o->sampling.top_p = (float)a->top_p;
-    o->sampling.top_k = (uint32_t)a->top_k;
-    o->sampling.repetition_penalty = (float)a->penalty;
-    o->sampling.seed = (uint64_t)a->seed;
+    o->sampling = sampling;
     o->on_text = collect;
     o->cancelled = is_interrupted;
     o->memo_threshold = a->threshold;
@@ -281,7 +288,8 @@ static int answer_prompt(const arguments *a)
     int code;
     watch_interrupt();
     code = load(a, &o);
-    set_options(a, &o.options);
+    set_sampling(a, &o.sampling);
+    set_options(a, &o.sampling, &o.options);
     o.options.memo = o.memo;
     if (code < 0)
         code = a->compare ? compare(a, &o, &answers[0], &answers[1]) : single(a, &o, &answers[0]);

@@ -1,7 +1,6 @@
 /* Options of the cache's tiers: checked, and a cache opened by them. */
 #include "store_options.h"
 
-#include <promptcache/bench.h>
 #include <ctype.h>
 #include <math.h>
 #include <stdlib.h>

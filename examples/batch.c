@@ -48,7 +48,10 @@ static pc_status print_answer(const pc_sequence *sequence, const char *path)
     pc_stats stats = PC_STATS_INIT;
     size_t size;
     const char *text = pc_sequence_text(sequence, &size);
-    pc_status status = pc_sequence_get_stats(sequence, &stats);
+    pc_status status = pc_sequence_error(sequence,
+                                         NULL); /* a failed one does not stop the others */
+    if (status >= 0)
+        status = pc_sequence_get_stats(sequence, &stats);
     printf("%s: %.*s\n  %llu tokens: %llu from the cache, %llu encoded, %llu new\n", path,
            (int)size, text, (unsigned long long)stats.tokens_prompt,
            (unsigned long long)stats.tokens_cached, (unsigned long long)stats.tokens_encoded,

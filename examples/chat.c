@@ -63,6 +63,8 @@ static pc_status talk(pc_model *model, pc_cache *cache, const char *system)
         }
         while (status == PC_OK)
             status = pc_batch_step(batch);
+        if (status >= 0)
+            status = pc_sequence_error(chat, NULL);
         printf("\n");
     }
     pc_sequence_free(chat);

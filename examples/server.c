@@ -94,7 +94,9 @@ int main(int argc, char **argv)
     if (status < 0)
         fprintf(stderr, "server: %s: %s\n", pc_status_name(status), pc_error_text());
     for (size_t i = 0; i < s.count; i++) {
-        printf("request %zu: %s\n", i, pc_sequence_text(s.requests[i], NULL));
+        const char *failed;
+        pc_sequence_error(s.requests[i], &failed); /* it has ended alone */
+        printf("request %zu: %s%s\n", i, pc_sequence_text(s.requests[i], NULL), failed);
         pc_sequence_free(s.requests[i]);
     }
     pc_batch_free(s.batch);

@@ -13,10 +13,13 @@ pc_status pc_batch_new(pc_batch **out, const pc_model *model, const pc_batch_opt
     *out = NULL;
     if (!model)
         return pc__fail(PC_ERR_INVALID, "pc_batch_new: model is NULL");
-    PC__TRY_RETURN(pc__options_read(&o, sizeof o, PC__V1_SIZE(pc_batch_options, reserved), options,
-                                    "pc_batch_options"));
-    if (o.reserved)
-        return pc__fail(PC_ERR_INVALID, "pc_batch_options: reserved must be zero");
+    PC__TRY_RETURN(pc__options_read(&o, sizeof o, PC__V1_SIZE(pc_batch_options, step_tokens),
+                                    options, "pc_batch_options"));
+    if (o.step_tokens)
+        return pc__fail(PC_ERR_UNSUPPORTED,
+                        "pc_batch_options: step_tokens is %u: this version computes prompts as a "
+                        "whole, so it must be 0",
+                        o.step_tokens);
     PC__TRY_RETURN(pc__model_can_go_on(model));
     batch = pc__calloc(&model->context->mem, 1, sizeof *batch);
     if (!batch)
@@ -47,6 +50,7 @@ void pc__batch_unref(pc_batch *batch)
     model = batch->model;
     part(batch); /* from those that a call has added after the batch was freed */
     pc__free(&model->context->mem, batch->members.items);
+    pc__free(&model->context->mem, batch->members.changed);
     pc__free(&model->context->mem, batch);
     pc__model_unref(model);
 }
@@ -64,6 +68,7 @@ pc_status pc_batch_add(pc_batch *batch, pc_sequence *sequence)
 {
     PC__HOLD(pc_batch, batch);
     PC__HOLD(pc_sequence, sequence);
+    pc__batch_members *m;
     if (!batch || !sequence)
         return pc__fail(PC_ERR_INVALID, "pc_batch_add: batch or sequence is NULL");
     if (sequence->model != batch->model)
@@ -74,10 +79,14 @@ pc_status pc_batch_add(pc_batch *batch, pc_sequence *sequence)
     if (batch->max_sequences && batch->members.count >= batch->max_sequences)
         return pc__fail(PC_ERR_LIMIT, "pc_batch_add: the batch is full (%u sequences)",
                         batch->max_sequences);
-    PC__TRY_RETURN(pc__grow(sequence->mem, (void **)&batch->members.items, &batch->members.capacity,
-                            batch->members.count + 1, sizeof(*batch->members.items)));
-    batch->members.items[batch->members.count++] = sequence;
-    sequence->members = &batch->members;
+    m = &batch->members;
+    PC__TRY_RETURN(pc__grow(sequence->mem, (void **)&m->changed, &m->changed_capacity, m->count + 1,
+                            sizeof(*m->changed)));
+    PC__TRY_RETURN(
+        pc__grow(sequence->mem, (void **)&m->items, &m->capacity, m->count + 1, sizeof(*m->items)));
+    m->items[m->count++] = sequence;
+    sequence->members = m;
+    sequence->changed = 0;
     return PC_OK;
 }
 
@@ -91,21 +100,29 @@ pc_status pc_batch_remove(pc_batch *batch, pc_sequence *sequence)
     return PC_OK;
 }
 
+/* Puts a sequence before those of lower priority. */
+static void insert_by_priority(pc_sequence **list, size_t count, pc_sequence *sequence)
+{
+    int32_t priority = sequence->generation.options.priority;
+    for (; count && list[count - 1]->generation.options.priority < priority; count--)
+        list[count] = list[count - 1];
+    list[count] = sequence;
+}
+
 /* Prompts are computed one after the other. Each gives its first token; a sequence with pushed
  * tokens joins the running ones instead. */
 static void start_new(pc_batch *batch, pc_sequence *const *list, size_t count, float *logits,
-                      pc_sequence **running, size_t *run, pc__first_error *error)
+                      pc_sequence **running, size_t *run)
 {
     for (size_t i = 0; i < count; i++) {
-        pc_status status;
-        if (list[i]->members != &batch->members || list[i]->finish || list[i]->placed.sequence)
+        if (list[i]->members != &batch->members || list[i]->finish)
             continue; /* a callback may have removed it */
-        status = pc__sequence_prefill(list[i], logits);
-        if (status >= 0 && list[i]->pending)
+        if (pc__sequence_prefill(list[i], logits) < 0)
+            continue;
+        if (list[i]->pending)
             running[(*run)++] = list[i];
-        else if (status >= 0)
-            status = pc__sequence_sample(list[i], logits);
-        pc__first_error_note(error, status);
+        else
+            pc__sequence_sample(list[i], logits);
     }
 }
 
@@ -118,23 +135,35 @@ static int any_steps(const pc_batch *batch)
     return 0;
 }
 
-/* Steps `count` sequences; `running` [count] is work memory. */
-static void step_members(pc_batch *batch, pc_sequence *const *all, size_t count,
-                         pc_sequence **running, float *logits, pc__first_error *error)
+/* Steps `count` sequences; `running` and `fresh` [count] are work memory. */
+static pc_status step_members(pc_batch *batch, pc_sequence *const *all, size_t count,
+                              pc_sequence **running, pc_sequence **fresh, float *logits)
 {
-    size_t run = 0;
+    size_t run = 0, new = 0;
+    pc_status status;
     for (size_t i = 0; i < count; i++) {
         pc__sequence_ref(all[i]);
         all[i]->stepping = 1;
+        all[i]->changed = 0;
         if (!all[i]->finish && all[i]->placed.sequence)
             running[run++] = all[i];
+        else if (!all[i]->finish)
+            insert_by_priority(fresh, new ++, all[i]);
     }
-    start_new(batch, all, count, logits, running, &run, error);
-    pc__sequences_step(running, run, logits, error);
+    start_new(batch, fresh, new, logits, running, &run);
+    status = pc__sequences_step(running, run, logits);
     for (size_t i = 0; i < count; i++) {
         all[i]->stepping = 0;
         pc__sequence_unref(all[i]);
     }
+    return status;
+}
+
+static void list_changed(pc__batch_members *m)
+{
+    for (size_t i = 0; i < m->count; i++)
+        if (m->items[i]->changed)
+            m->changed[m->changed_count++] = m->items[i];
 }
 
 pc_status pc_batch_step(pc_batch *batch)
@@ -144,27 +173,36 @@ pc_status pc_batch_step(pc_batch *batch)
     pc_sequence **all;
     float *logits;
     size_t count;
-    pc__first_error t = {0};
+    pc_status status = PC_ERR_NOMEM;
     if (!batch)
         return pc__fail(PC_ERR_INVALID, "pc_batch_step: batch is NULL");
     if (any_steps(batch))
         return pc__fail(PC_ERR_STATE, "pc_batch_step: a step of a sequence is under way");
+    batch->members.changed_count = 0;
     if (!pc__any_sequence_runs(batch->members.items, batch->members.count))
         return PC_END;
     mem = &batch->model->context->mem;
     count = batch->members.count;
-    all = pc__calloc(mem, 2 * count, sizeof(*all));
+    all = pc__calloc(mem, 3 * count, sizeof(*all));
     logits = pc__calloc(mem, count, (size_t)batch->model->info.vocab * sizeof *logits);
     if (all && logits) {
+        size_t most = count;
         /* the allocator, as any callback, may have removed some */
         count = batch->members.count < count ? batch->members.count : count;
         memcpy(all, batch->members.items, count * sizeof(*all));
-        step_members(batch, all, count, all + count, logits, &t);
-    } else {
-        pc__first_error_note(&t, PC_ERR_NOMEM);
+        status = step_members(batch, all, count, all + most, all + 2 * most, logits);
+        list_changed(&batch->members);
     }
     pc__free(mem, all);
     pc__free(mem, logits);
-    return pc__first_error_status(
-        &t, pc__any_sequence_runs(batch->members.items, batch->members.count) ? PC_OK : PC_END);
+    if (status < 0)
+        return status;
+    return pc__any_sequence_runs(batch->members.items, batch->members.count) ? PC_OK : PC_END;
+}
+
+pc_sequence *const *pc_batch_changed(const pc_batch *batch, size_t *count)
+{
+    if (count)
+        *count = batch ? batch->members.changed_count : 0;
+    return batch ? batch->members.changed : NULL;
 }

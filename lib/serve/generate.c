@@ -24,27 +24,35 @@ static pc_status reserve_samples(generating *g, uint32_t count)
 /* All samples fork behind the prompt, and each draws from the same logits. */
 static pc_status branch_samples(generating *g, uint32_t count)
 {
-    const pc_sampling *sampling = &g->samples[0]->sampler.options;
-    pc_status status = PC_OK;
     for (uint32_t i = 1; i < count; i++) {
-        PC__TRY_RETURN(pc__sequence_copy(&g->samples[i], g->samples[0], sampling, i));
+        PC__TRY_RETURN(pc__sequence_copy(&g->samples[i], g->samples[0], NULL));
         g->count++;
         memcpy(g->logits + i * g->vocab, g->logits, g->vocab * sizeof *g->logits);
     }
-    for (uint32_t i = 0; i < count && status >= 0; i++)
-        status = pc__sequence_sample(g->samples[i], g->logits + i * g->vocab);
-    return status;
+    for (uint32_t i = 0; i < count; i++) {
+        pc__sequence_sample(g->samples[i], g->logits + i * g->vocab);
+        PC__TRY_RETURN(pc_sequence_error(g->samples[i], NULL));
+    }
+    return PC_OK;
+}
+
+/* One failed sample ends them all. */
+static pc_status step_samples(const generating *g)
+{
+    PC__TRY_RETURN(pc__sequences_step(g->samples, g->count, g->logits));
+    for (uint32_t i = 0; i < g->count; i++)
+        PC__TRY_RETURN(pc_sequence_error(g->samples[i], NULL));
+    return PC_OK;
 }
 
 static pc_status run_samples(generating *g, uint32_t count)
 {
-    pc__first_error error = {0};
     pc_status status = pc__sequence_prefill(g->samples[0], g->logits);
     if (status >= 0)
         status = branch_samples(g, count);
-    while (status >= 0 && error.status >= 0 && pc__any_sequence_runs(g->samples, g->count))
-        pc__sequences_step(g->samples, g->count, g->logits, &error);
-    return pc__first_error_status(&error, status);
+    while (status >= 0 && pc__any_sequence_runs(g->samples, g->count))
+        status = step_samples(g);
+    return status;
 }
 
 static void sum_stats(const generating *g, pc_stats *stats)

@@ -3,6 +3,7 @@
 #define PC_SERVE_GENERATE_H
 
 #include <promptcache/bench.h>
+#include <stdatomic.h>
 
 #include "model/model.h"
 
@@ -14,6 +15,10 @@ typedef struct pc__generation {
     pc_bench_options bench;      /* zeros: nothing is measured; options.bench is NULL */
     char **strings;
     pc_salt *salts;
+    uintptr_t memo; /* that it was made with: to compare only, it may be freed */
+    /* Of a sequence. Not copied. */
+    const atomic_int *cancel; /* 1: pc_sequence_cancel; NULL: there is no such flag */
+    double started;           /* the deadline counts from here */
 } pc__generation;
 
 /* PC_ERR_INVALID and PC_ERR_UNSUPPORTED name the field. */
@@ -22,6 +27,15 @@ pc_status pc__generation_init(pc__generation *generation, const pc_model *model,
 /* A copy, without the memo. */
 pc_status pc__generation_copy(pc__generation *to, const pc_model *model,
                               const pc__generation *from);
+/* New options `to` for a sequence whose prompt is computed: what may not change any more must be as
+ * in `from`, or the default, and is taken over. PC_ERR_STATE names the field; then nothing has
+ * changed. */
+pc_status pc__generation_take_over(pc__generation *to, pc__generation *from, const char *call);
+/* Asked between and inside steps. 1: the caller wants no more. Where that is not the answer of its
+ * `cancelled`, the reason is set as a callback would (pc_error_set). */
+int32_t pc__generation_must_stop(const pc__generation *generation);
+/* The same question: PC_ERR_CANCELLED, or PC_OK. */
+pc_status pc__generation_poll(const pc__generation *generation);
 /* When the prompt is computed. */
 void pc__generation_drop_memo(pc__generation *generation);
 /* Zeroed: does nothing. */

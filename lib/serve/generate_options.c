@@ -1,8 +1,11 @@
 /* Options of a request: checked, completed with the chat template's stops, copied. */
 #include "serve/generate.h"
 
+#include <math.h>
+#include <stdio.h>
 #include <string.h>
 
+#include "base/clock.h"
 #include "base/options.h"
 #include "memo/memo.h"
 #include "model/model_states.h"
@@ -13,10 +16,9 @@ enum { DEFAULT_TOKENS = 256, MAX_SAMPLES = 4096 };
 static pc_status check_levels(const pc_generate_options *o, const char *call)
 {
     if (o->encoding > PC_ENCODE_EXACT || o->repair > PC_REPAIR_FULL
-        || o->visibility > PC_VISIBLE_ALL || o->reserved)
-        return pc__fail(PC_ERR_INVALID,
-                        "%s: unknown encoding %u, repair %u or visibility %u, or reserved is set",
-                        call, o->encoding, o->repair, o->visibility);
+        || o->visibility > PC_VISIBLE_ALL)
+        return pc__fail(PC_ERR_INVALID, "%s: unknown encoding %u, repair %u or visibility %u", call,
+                        o->encoding, o->repair, o->visibility);
     if (o->repair == PC_REPAIR_FIRST && !o->repair_tokens)
         return pc__fail(PC_ERR_INVALID, "%s: PC_REPAIR_FIRST needs repair_tokens", call);
     if (!(o->repair_percent >= 0 && o->repair_percent <= 100)
@@ -73,6 +75,9 @@ static pc_status check_options(const pc_generate_options *o, const char *call)
     for (size_t i = 0; i < o->stop_string_count; i++)
         if (!o->stop_strings[i] || !*o->stop_strings[i])
             return pc__fail(PC_ERR_INVALID, "%s: stop string %zu is empty", call, i);
+    if (!(o->deadline_seconds >= 0) || isinf(o->deadline_seconds))
+        return pc__fail(PC_ERR_INVALID, "%s: deadline_seconds is %g, not a finite number from 0",
+                        call, o->deadline_seconds);
     PC__TRY_RETURN(check_levels(o, call));
     return check_salts(o, call);
 }
@@ -177,6 +182,7 @@ pc_status pc__generation_init(pc__generation *g, const pc_model *model,
     o.max_tokens = o.max_tokens ? o.max_tokens : DEFAULT_TOKENS;
     o.samples = o.samples ? o.samples : 1;
     o.memo = o.memo ? pc__memo_ref(o.memo) : NULL;
+    g->memo = (uintptr_t)o.memo;
     o.bench = NULL;
     o.sampling = NULL;
     return copy_options(g, model, &o, o.flags & PC_GENERATE_IGNORE_END ? NULL : model->chat);
@@ -186,8 +192,103 @@ pc_status pc__generation_copy(pc__generation *to, const pc_model *model, const p
 {
     pc_generate_options o = from->options;
     o.memo = NULL;
-    *to = (pc__generation){.bench = from->bench};
+    *to = (pc__generation){.bench = from->bench, .memo = from->memo};
     return copy_options(to, model, &o, NULL);
+}
+
+/* Takes a field over, if it is zero. */
+static int takes_over(void *to, const void *from, size_t size)
+{
+    static const char zeros[sizeof(pc_bench_options)];
+    if (!memcmp(to, zeros, size))
+        memcpy(to, from, size);
+    return !memcmp(to, from, size);
+}
+
+static int same_salts(const pc_generate_options *a, const pc_generate_options *b)
+{
+    if (a->salt_count != b->salt_count)
+        return 0;
+    for (size_t i = 0; i < a->salt_count; i++)
+        if (a->salts[i].first != b->salts[i].first || a->salts[i].size != b->salts[i].size
+            || memcmp(a->salts[i].data, b->salts[i].data, a->salts[i].size))
+            return 0;
+    return 1;
+}
+
+/* What a computed prompt has decided for good. */
+static const struct {
+    const char *name;
+    size_t offset, size;
+} decided[] = {
+#define FIELD(name)                                                                           \
+    {                                                                                         \
+#name, offsetof(pc_generate_options, name), sizeof((pc_generate_options *)NULL)->name \
+    }
+    FIELD(encoding),   FIELD(repair),         FIELD(repair_tokens),     FIELD(repair_percent),
+    FIELD(visibility), FIELD(memo_threshold), FIELD(rope_regime_length)
+#undef FIELD
+};
+
+static const char *changed_field(pc__generation *to, const pc__generation *from)
+{
+    const uint64_t states = PC_GENERATE_KEEP | PC_GENERATE_LOGITS;
+    uint64_t flags = to->options.flags & states;
+    const size_t behind = sizeof to->bench.struct_size;
+    for (size_t i = 0; i < sizeof decided / sizeof *decided; i++)
+        if (!takes_over((char *)&to->options + decided[i].offset,
+                        (const char *)&from->options + decided[i].offset, decided[i].size))
+            return decided[i].name;
+    if (!takes_over(&flags, &(uint64_t){from->options.flags & states}, sizeof flags))
+        return "flags";
+    to->options.flags |= flags;
+    if (!takes_over(&to->memo, &from->memo, sizeof to->memo))
+        return "memo";
+    /* all behind struct_size */
+    if (!takes_over((char *)&to->bench + behind, (const char *)&from->bench + behind,
+                    sizeof to->bench - behind))
+        return "bench";
+    return to->salts && !same_salts(&to->options, &from->options) ? "salts" : NULL;
+}
+
+pc_status pc__generation_take_over(pc__generation *to, pc__generation *from, const char *call)
+{
+    const char *field = changed_field(to, from);
+    if (field)
+        return pc__fail(PC_ERR_STATE,
+                        "%s: %s cannot change any more: the prompt is computed; leave it as it "
+                        "was, or at its default",
+                        call, field);
+    pc__generation_drop_memo(to);
+    if (!to->salts) {
+        to->options.salts = to->salts = from->salts;
+        to->options.salt_count = from->options.salt_count;
+        from->salts = NULL;
+    }
+    return PC_OK;
+}
+
+int32_t pc__generation_must_stop(const pc__generation *g)
+{
+    const pc_generate_options *o = &g->options;
+    char why[80];
+    if (g->cancel && atomic_load_explicit(g->cancel, memory_order_relaxed)) {
+        pc_error_set("pc_sequence_cancel");
+        return 1;
+    }
+    if (o->deadline_seconds > 0 && pc__now() - g->started > o->deadline_seconds) {
+        snprintf(why, sizeof why, "the deadline of %g seconds has passed", o->deadline_seconds);
+        pc_error_set(why);
+        return 1;
+    }
+    return o->cancelled && o->cancelled(o->cancel_user);
+}
+
+pc_status pc__generation_poll(const pc__generation *g)
+{
+    pc__callback_begin();
+    return pc__generation_must_stop(g) ? pc__callback_cancelled("the request was cancelled")
+                                       : PC_OK;
 }
 
 void pc__generation_drop_memo(pc__generation *g)

@@ -7,16 +7,12 @@
 
 int32_t pc__request_must_stop(void *request)
 {
-    const pc_generate_options *o = ((pc__request *)request)->options;
-    return o->cancelled && o->cancelled(o->cancel_user);
+    return pc__generation_must_stop(((const pc__request *)request)->generation);
 }
 
 pc_status pc__request_poll(const pc__request *r)
 {
-    pc__callback_begin();
-    if (pc__request_must_stop((void *)(uintptr_t)r))
-        return pc__callback_cancelled("the caller cancelled the request");
-    return PC_OK;
+    return pc__generation_poll(r->generation);
 }
 
 size_t pc__request_last_part(const pc__request *r, int64_t *next_position)
@@ -82,6 +78,7 @@ pc_status pc__request_init(pc__request *r, const pc_prompt *prompt, pc_cache *ca
     *r = (pc__request){.prompt = prompt,
                        .model = prompt->model,
                        .cache = cache,
+                       .generation = generation,
                        .options = &generation->options,
                        .bench = &generation->bench,
                        .stats = PC__STATS_START};

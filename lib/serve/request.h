@@ -26,7 +26,8 @@ typedef struct pc__request_part {
 typedef struct pc__request {
     const pc_prompt *prompt;
     const pc_model *model;
-    pc_cache *cache; /* NULL: nothing is looked up or stored */
+    pc_cache *cache;                  /* NULL: nothing is looked up or stored */
+    const pc__generation *generation; /* the next two are its */
     const pc_generate_options *options;
     const pc_bench_options *bench;
     pc__request_regime regime;
@@ -49,8 +50,7 @@ void pc__request_end(pc__request *request); /* zeroed: does nothing */
 pc_status pc__request_run(pc__request *request, pc__placed_prompt *out, float *logits);
 /* PC_ERR_CANCELLED if the caller wants no more. */
 pc_status pc__request_poll(const pc__request *request);
-/* The same question, for functions that ask by `cancelled` and cancel_user. It reads the options
- * each time: once the sequence is freed, the caller's function is not called any more. */
+/* The same question, for functions that ask by `cancelled` and cancel_user. */
 int32_t pc__request_must_stop(void *request);
 
 /* Nothing comes from the cache or goes there: PC_BASELINE_PLAN, repair FULL. */

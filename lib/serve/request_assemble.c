@@ -124,7 +124,7 @@ static pc_status compute_rows(assembly *f, void *sequence, size_t first, size_t 
                                .logits = f->logits,
                                .visibility = r->options->visibility,
                                .rope_regime_length = r->regime.length,
-                               .cancelled = r->options->cancelled ? pc__request_must_stop : NULL,
+                               .cancelled = pc__request_must_stop,
                                .cancel_user = r};
     PC__TRY_RETURN(pc__request_poll(r));
     for (size_t i = first; i < end; i++)

@@ -57,7 +57,7 @@ pc_status pc__request_ask_memo(pc__request *r, float *logits, pc__memo_answer *o
     options.threshold = r->options->memo_threshold;
     options.logits = logits;
     options.results = &result;
-    options.cancelled = r->options->cancelled ? pc__request_must_stop : NULL;
+    options.cancelled = pc__request_must_stop;
     options.cancel_user = r;
     pc__cache_request_running(r->cache, 1);
     status = pc__prefill_hit(r->model, &input, &options, &out->states, &times);

@@ -1,9 +1,11 @@
 /* A sequence: made, prefilled, sampled, copied, ended. */
 #include "serve/sequence.h"
 
+#include <stdio.h>
 #include <string.h>
 
 #include "base/clock.h"
+#include "base/options.h"
 #include "serve/request.h"
 
 static void sample_counter_unref(const pc_allocator *mem, pc__sample_counter *counter)
@@ -12,12 +14,22 @@ static void sample_counter_unref(const pc_allocator *mem, pc__sample_counter *co
         pc__free(mem, counter);
 }
 
-static pc_status make_logits(pc_sequence *s, const pc_generate_options *o)
+static pc_status make_logits(float **out, const pc_sequence *s, const pc_generate_options *o)
 {
+    *out = NULL;
     if (!(o->flags & PC_GENERATE_LOGITS))
         return PC_OK;
-    s->logits = pc__calloc(s->mem, (size_t)s->model->info.vocab, sizeof *s->logits);
-    return s->logits ? PC_OK : PC_ERR_NOMEM;
+    *out = pc__calloc(s->mem, (size_t)s->model->info.vocab, sizeof(**out));
+    return *out ? PC_OK : PC_ERR_NOMEM;
+}
+
+/* Before the prompt decides: the one that was asked for, if any. */
+static void start_regime(pc_sequence *s)
+{
+    uint64_t length = s->generation.options.rope_regime_length;
+    s->regime = (pc__request_regime){.end = INT64_MAX};
+    if (length)
+        s->regime = pc__regime_for_length(s->model, length, 0);
 }
 
 /* A model may have more rows of logits than its tokenizer has tokens; the others are never sampled.
@@ -45,14 +57,13 @@ pc_status pc__sequence_make(pc_sequence **out, const pc_prompt *prompt, pc_cache
     s->model = prompt->model;
     s->cache = cache ? pc__cache_ref(cache) : NULL;
     s->stats = (pc_stats)PC__STATS_START;
-    s->regime.end = INT64_MAX;
     pc__stream_init(&s->text, s->model);
     s->counter = pc__calloc(mem, 1, sizeof *s->counter);
     if (s->counter) {
         atomic_init(&s->counter->references, 1);
         atomic_init(&s->counter->next, 1);
     }
-    if (s->counter && make_logits(s, &generation->options) >= 0)
+    if (s->counter && make_logits(&s->logits, s, &generation->options) >= 0)
         status = pc__sampler_init(&s->sampler, s->mem, &generation->sampling, 0,
                                   drawn_vocabulary(s->model));
     if (status < 0) {
@@ -60,8 +71,9 @@ pc_status pc__sequence_make(pc_sequence **out, const pc_prompt *prompt, pc_cache
         return status;
     }
     s->generation = *generation;
-    if (s->generation.options.rope_regime_length)
-        s->regime = pc__regime_for_length(s->model, s->generation.options.rope_regime_length, 0);
+    s->generation.cancel = &s->cancel;
+    s->generation.started = pc__now();
+    start_regime(s);
     memset(generation, 0, sizeof *generation);
     *out = s;
     return PC_OK;
@@ -77,6 +89,10 @@ void pc__sequence_leave(pc_sequence *s)
         i++;
     for (m->count--; i < m->count; i++)
         m->items[i] = m->items[i + 1];
+    for (i = 0; i < m->changed_count && m->changed[i] != s;)
+        i++;
+    for (m->changed_count -= i < m->changed_count; i < m->changed_count; i++)
+        m->changed[i] = m->changed[i + 1];
     s->members = NULL;
 }
 
@@ -115,12 +131,6 @@ void pc__sequence_unref(pc_sequence *s)
     pc_prompt_free(prompt); /* last: it holds the model */
 }
 
-static int32_t stop_work(void *user)
-{
-    (void)user;
-    return 1;
-}
-
 /* Within a step the rest of its work is given up. */
 void pc_sequence_free(pc_sequence *s)
 {
@@ -129,7 +139,8 @@ void pc_sequence_free(pc_sequence *s)
     pc__sequence_leave(s);
     s->freed = 1;
     s->generation.options.on_text = NULL;
-    s->generation.options.cancelled = stop_work;
+    s->generation.options.cancelled = NULL;
+    atomic_store_explicit(&s->cancel, 1, memory_order_relaxed);
     pc__sequence_unref(s);
 }
 
@@ -156,12 +167,21 @@ pc_status pc_sequence_new(pc_sequence **out, const pc_prompt *prompt, pc_cache *
     return status;
 }
 
-void pc__sequence_note_prompt(pc_sequence *s)
+static void note_prompt(pc_sequence *s)
 {
     for (size_t p = 0; p < s->prompt->part_count; p++)
         for (size_t t = 0;
              !pc__part_is_given(&s->prompt->parts[p]) && t < s->prompt->parts[p].count; t++)
             pc__sampler_note(&s->sampler, s->prompt->parts[p].tokens[t]);
+}
+
+void pc__sequence_note_tokens(pc_sequence *s)
+{
+    pc__sampler_forget(&s->sampler);
+    if (s->placed.sequence)
+        note_prompt(s);
+    for (size_t i = 0; i < s->count; i++)
+        pc__sampler_note(&s->sampler, s->tokens[i]);
 }
 
 pc_status pc__sequence_prefill(pc_sequence *s, float *logits)
@@ -173,31 +193,56 @@ pc_status pc__sequence_prefill(pc_sequence *s, float *logits)
     PC__TRY(pc__request_poll(&request), done);
     status = pc__request_run(&request, &s->placed, logits);
 done:
-    pc__generation_drop_memo(&s->generation);
     s->stats = request.stats;
-    s->regime = request.regime;
+    if (status < 0) {
+        pc__sequence_fail(s, status);
+    } else {
+        pc__generation_drop_memo(&s->generation);
+        s->regime = request.regime;
+        s->stats.tokens_prompt += s->count; /* pushed already */
+        s->stats.tokens_new += s->count;
+        pc__sequence_note_tokens(s);
+    }
     pc__request_end(&request);
-    if (status < 0)
-        return pc__sequence_fail(s, status);
-    s->stats.tokens_prompt += s->count; /* pushed already */
-    s->stats.tokens_new += s->count;
-    pc__sequence_note_prompt(s);
-    return PC_OK;
+    return status;
+}
+
+static void end_states(pc_sequence *s)
+{
+    pc__placed_prompt_end(&s->placed, s->model);
+    s->excess = 0;
 }
 
 /* Drops the model's sequence now, not only when `s` is freed. */
 static void end_sequence(pc_sequence *s, uint32_t finish)
 {
     s->finish = s->stats.finish = finish;
-    if (finish == PC_FINISH_ERROR || !(s->generation.options.flags & PC_GENERATE_KEEP))
-        pc__placed_prompt_end(&s->placed, s->model);
+    s->changed = 1;
+    if (s->error.status <= PC_ERR_DEAD || !(s->generation.options.flags & PC_GENERATE_KEEP))
+        end_states(s);
 }
 
-pc_status pc__sequence_fail(pc_sequence *s, pc_status status)
+void pc__sequence_keep_error(pc_sequence *s, pc_status status)
 {
-    s->status = status;
-    end_sequence(s, PC_FINISH_ERROR);
-    return status;
+    s->error.status = status;
+    snprintf(s->error.text, sizeof s->error.text, "%s", pc_error_text());
+}
+
+static void end_by_error(pc_sequence *s)
+{
+    end_sequence(s, s->error.status == PC_ERR_CANCELLED ? PC_FINISH_CANCELLED : PC_FINISH_ERROR);
+}
+
+void pc__sequence_fail(pc_sequence *s, pc_status status)
+{
+    pc__sequence_keep_error(s, status);
+    end_by_error(s);
+}
+
+void pc__sequence_end_cancelled(pc_sequence *s)
+{
+    if (!s->finish) /* by something else meanwhile */
+        end_by_error(s);
 }
 
 /* Gives final text to on_text; PC_END if the caller wants no more. */
@@ -257,73 +302,97 @@ static void note_times(pc_sequence *s)
     s->stats.tokens_generated = s->sampled;
 }
 
-pc_status pc__sequence_sample(pc_sequence *s, float *logits)
+/* The next token, behind the others, and its text. */
+static pc_status draw_token(pc_sequence *s, float *logits, int *stopped)
 {
     const pc_generate_options *o = &s->generation.options;
-    size_t from = s->text.final;
-    uint32_t finish;
+    int64_t position = s->placed.next_position + (int64_t)s->pending - 1;
     int32_t token;
-    int stopped = 0;
+    *stopped = 0;
+    PC__TRY_RETURN(
+        pc__grow(s->mem, (void **)&s->tokens, &s->capacity, s->count + 1, sizeof *s->tokens));
+    PC__TRY_RETURN(pc__model_check_row(s->model, logits, s->sampler.vocab, "logits", "sequence",
+                                       number_of(s), position));
+    PC__TRY_RETURN(pc__sampler_draw(&s->sampler, logits, &token));
+    s->tokens[s->count] = token;
+    if (pc__generation_stops(&s->generation, token))
+        return PC_OK;
+    return pc__stream_add(&s->text, s->tokens + s->turn, s->count + 1 - s->turn, o->stop_strings,
+                          o->stop_string_count, stopped);
+}
+
+/* The step has failed behind the model's: as if its rows had not been computed. Behind a prefill
+ * there are none: it has to be made anew. */
+static void take_back(pc_sequence *s, const pc__sampler *sampler, const pc__stream_mark *text)
+{
+    s->excess = pc__sequence_row_count(s);
+    if (!s->excess) {
+        end_states(s);
+        start_regime(s);
+    }
+    s->has_logits = 0;
+    memcpy(s->sampler.state, sampler->state, sizeof sampler->state);
+    pc__sequence_note_tokens(s);
+    pc__stream_back(&s->text, text);
+}
+
+static void rows_done(pc_sequence *s)
+{
+    s->placed.next_position += (int64_t)s->pending;
+    s->pending = 0;
+    s->again = 0;
+}
+
+void pc__sequence_sample(pc_sequence *s, float *logits)
+{
+    const pc__sampler sampler = s->sampler;
+    const pc__stream_mark text = pc__stream_at(&s->text);
+    uint32_t finish;
+    int stopped;
     pc_status status;
     if (s->logits)
         memcpy(s->logits, logits, (size_t)s->model->info.vocab * sizeof *logits);
     s->has_logits = s->logits != NULL;
-    PC__TRY(pc__model_check_row(s->model, logits, s->sampler.vocab, "logits", "sequence",
-                                number_of(s), s->placed.next_position - 1),
-            fail);
-    PC__TRY(pc__sampler_draw(&s->sampler, logits, &token), fail);
-    PC__TRY(pc__grow(s->mem, (void **)&s->tokens, &s->capacity, s->count + 1, sizeof *s->tokens),
-            fail);
-    s->tokens[s->count++] = token;
+    status = draw_token(s, logits, &stopped);
+    if (status < 0) {
+        pc__sequence_keep_error(s, status);
+        take_back(s, &sampler, &text);
+        end_by_error(s);
+        return;
+    }
+    rows_done(s);
+    s->count++;
     s->pending = 1;
+    s->changed = 1;
     note_times(s);
-    if (!pc__generation_stops(&s->generation, token))
-        PC__TRY(pc__stream_add(&s->text, s->tokens + s->turn, s->count - s->turn, o->stop_strings,
-                               o->stop_string_count, &stopped),
-                fail);
-    finish = reason_to_end(s, token, stopped);
+    finish = reason_to_end(s, s->tokens[s->count - 1], stopped);
     if (finish && !stopped)
         pc__stream_flush(&s->text);
-    PC__TRY(emit_text(s, from), fail);
-    if (status == PC_END && !finish)
-        finish = PC_FINISH_CALLBACK;
     if (finish)
         end_sequence(s, finish);
-    return PC_OK;
-fail:
-    return pc__sequence_fail(s, status);
+    status = emit_text(s, text.final); /* last: all else is done */
+    if (status < 0)
+        pc__sequence_fail(s, status);
+    else if (status == PC_END && !finish)
+        end_sequence(s, PC_FINISH_CALLBACK);
 }
 
 static pc_status copy_logits(pc_sequence *to, const pc_sequence *from)
 {
-    PC__TRY_RETURN(make_logits(to, &from->generation.options));
+    PC__TRY_RETURN(make_logits(&to->logits, to, &from->generation.options));
     if (from->has_logits)
         memcpy(to->logits, from->logits, (size_t)to->model->info.vocab * sizeof *to->logits);
     return PC_OK;
 }
 
-static pc_status copy_sampler(pc_sequence *to, const pc_sequence *from, const pc_sampling *sampling,
-                              uint64_t seed_offset)
+pc_status pc__sequence_copy(pc_sequence **out, pc_sequence *from, const pc_sampling *sampling)
 {
-    if (!sampling)
-        return pc__sampler_copy(&to->sampler, &from->sampler);
-    PC__TRY_RETURN(pc__sampler_init(&to->sampler, to->mem, sampling, seed_offset,
-                                    drawn_vocabulary(to->model)));
-    pc__sequence_note_prompt(to);
-    for (size_t i = 0; i < to->count; i++)
-        pc__sampler_note(&to->sampler, to->tokens[i]);
-    return PC_OK;
-}
-
-pc_status pc__sequence_copy(pc_sequence **out, pc_sequence *from, const pc_sampling *sampling,
-                            uint64_t seed_offset)
-{
-    pc_sequence *to = pc__alloc(from->mem, sizeof *to);
-    pc_status status = PC_ERR_NOMEM;
+    pc_sequence *to = pc__calloc(from->mem, 1, sizeof *to);
+    pc_status status;
     *out = NULL;
     if (!to)
-        return status;
-    *to = *from;
+        return PC_ERR_NOMEM;
+    memcpy(to, from, offsetof(pc_sequence, cancel));
     pc__prompt_ref(to->prompt);
     if (to->cache)
         pc__cache_ref(to->cache);
@@ -338,17 +407,22 @@ pc_status pc__sequence_copy(pc_sequence **out, pc_sequence *from, const pc_sampl
     to->capacity = 0;
     to->members = NULL;
     to->references = 1;
-    to->stepping = to->asked_cancel = 0;
+    to->stepping = to->asked_cancel = to->changed = 0;
     PC__TRY(pc__generation_copy(&to->generation, to->model, &from->generation), fail);
+    to->generation.cancel = &to->cancel;
+    to->generation.started = from->generation.started;
     PC__TRY(pc__grow(to->mem, (void **)&to->tokens, &to->capacity, from->count, sizeof *to->tokens),
             fail);
     if (from->count)
         memcpy(to->tokens, from->tokens, from->count * sizeof *to->tokens);
     PC__TRY(copy_logits(to, from), fail);
     PC__TRY(pc__stream_copy(&to->text, &from->text), fail);
-    PC__TRY(copy_sampler(to, from, sampling, seed_offset), fail);
     PC__TRY(pc__placed_prompt_fork(&to->placed, &from->placed, from->model, from->cache), fail);
     to->sample = atomic_fetch_add_explicit(&to->counter->next, 1, memory_order_relaxed);
+    PC__TRY(pc__sampler_init(&to->sampler, to->mem, sampling ? sampling : &from->sampler.options,
+                             sampling ? 0 : to->sample, drawn_vocabulary(to->model)),
+            fail);
+    pc__sequence_note_tokens(to);
     *out = to;
     return PC_OK;
 fail:
@@ -357,23 +431,73 @@ fail:
 }
 
 pc_status pc_sequence_fork(pc_sequence **out, const pc_sequence *sequence,
-                           const pc_sampling *sampling)
+                           const pc_fork_options *options)
 {
     PC__HOLD(pc_sequence, sequence);
-    pc_sampling read;
+    static const char call[] = "pc_sequence_fork";
+    pc_sequence *from = (pc_sequence *)(uintptr_t)sequence;
+    pc_fork_options o;
+    pc_sampling sampling;
     if (!out)
-        return pc__fail(PC_ERR_INVALID, "pc_sequence_fork: out is NULL");
+        return pc__fail(PC_ERR_INVALID, "%s: out is NULL", call);
     *out = NULL;
     if (!sequence)
-        return pc__fail(PC_ERR_INVALID, "pc_sequence_fork: sequence is NULL");
-    if (sampling)
-        PC__TRY_RETURN(pc__sampling_read(&read, sampling, "pc_sequence_fork"));
-    if (sequence->stepping) /* its states and its tokens may differ now */
-        return pc__fail(PC_ERR_STATE, "pc_sequence_fork: a step of the sequence is under way");
-    if (!sequence->placed.sequence)
-        return pc__fail(PC_ERR_STATE, "pc_sequence_fork: the sequence %s",
-                        sequence->finish ? "is finished" : "has not been stepped yet");
-    return pc__sequence_copy(out, (pc_sequence *)(uintptr_t)sequence, sampling ? &read : NULL, 0);
+        return pc__fail(PC_ERR_INVALID, "%s: sequence is NULL", call);
+    PC__TRY_RETURN(pc__options_read(&o, sizeof o, PC__V1_SIZE(pc_fork_options, sampling), options,
+                                    "pc_fork_options"));
+    if (o.sampling)
+        PC__TRY_RETURN(pc__sampling_read(&sampling, o.sampling, call));
+    PC__TRY_RETURN(pc__sequence_check(from, 1, call));
+    return pc__sequence_copy(out, from, o.sampling ? &sampling : NULL);
+}
+
+/* Swaps them with its own. */
+static void use_options(pc_sequence *s, pc__generation *generation, pc__sampler *sampler)
+{
+    const pc__generation old = s->generation;
+    const pc__sampler old_sampler = s->sampler;
+    s->generation = *generation;
+    s->generation.cancel = old.cancel;
+    s->generation.started = old.started;
+    s->sampler = *sampler;
+    *generation = old;
+    *sampler = old_sampler;
+    pc__sequence_note_tokens(s);
+    if (!s->placed.sequence)
+        start_regime(s);
+}
+
+pc_status pc_sequence_set_options(pc_sequence *s, const pc_generate_options *options)
+{
+    PC__HOLD(pc_sequence, s);
+    static const char call[] = "pc_sequence_set_options";
+    pc__generation new = {.strings = NULL};
+    pc__sampler sampler = {.mem = NULL};
+    float *logits = NULL;
+    pc_status status;
+    if (!s)
+        return pc__fail(PC_ERR_INVALID, "%s: sequence is NULL", call);
+    PC__TRY_RETURN(pc__sequence_check(s, 0, call));
+    PC__TRY_RETURN(pc__generation_init(&new, s->model, options, call));
+    if (new.options.samples > 1) {
+        status = pc__fail(PC_ERR_INVALID, "%s: a sequence is one sample; use pc_sequence_fork",
+                          call);
+        goto done;
+    }
+    PC__TRY(pc__sampler_init(&sampler, s->mem, &new.sampling, 0, drawn_vocabulary(s->model)), done);
+    if (s->placed.sequence) {
+        PC__TRY(pc__generation_take_over(&new, &s->generation, call), done);
+    } else {
+        PC__TRY(make_logits(&logits, s, &new.options), done);
+        pc__free(s->mem, s->logits);
+        s->logits = logits;
+        s->has_logits = 0;
+    }
+    use_options(s, &new, &sampler);
+done:
+    pc__sampler_end(&sampler);
+    pc__generation_end(&new, s->mem);
+    return status;
 }
 
 const int32_t *pc_sequence_tokens(const pc_sequence *sequence, size_t *count)
@@ -393,6 +517,24 @@ const char *pc_sequence_text(const pc_sequence *sequence, size_t *size)
 uint32_t pc_sequence_finish(const pc_sequence *sequence)
 {
     return sequence ? sequence->finish : PC_FINISH_NONE;
+}
+
+pc_status pc_sequence_error(const pc_sequence *sequence, const char **text)
+{
+    int failed = sequence
+                 && (sequence->finish == PC_FINISH_ERROR
+                     || sequence->finish == PC_FINISH_CANCELLED);
+    if (text)
+        *text = failed ? sequence->error.text : "";
+    return failed ? pc__fail(sequence->error.status, "%s", sequence->error.text) : PC_OK;
+}
+
+pc_status pc_sequence_cancel(pc_sequence *sequence)
+{
+    if (!sequence)
+        return pc__fail(PC_ERR_INVALID, "pc_sequence_cancel: sequence is NULL");
+    atomic_store_explicit(&sequence->cancel, 1, memory_order_relaxed);
+    return PC_OK;
 }
 
 pc_status pc_sequence_get_stats(const pc_sequence *sequence, pc_stats *stats)

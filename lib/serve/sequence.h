@@ -1,5 +1,9 @@
 /* A sequence: a running request, with its states in the model, its sampled tokens and their text.
- */
+ *
+ * A step changes it only when nothing can fail any more, before the last callback. So a sequence
+ * that a failed or cancelled step has finished is as it was before that step, and can go on from
+ * there. Only the rows that the model has computed may be too many (`excess`). They are taken off
+ * when the sequence is next used, for that may fail too. */
 #ifndef PC_SERVE_SEQUENCE_H
 #define PC_SERVE_SEQUENCE_H
 
@@ -19,7 +23,15 @@ typedef struct pc__sample_counter {
 typedef struct pc__batch_members {
     pc_sequence **items;
     size_t count, capacity;
+    pc_sequence **changed; /* by the last step */
+    size_t changed_count, changed_capacity;
 } pc__batch_members;
+
+/* An error with its text, which a thread's next error does not overwrite. */
+typedef struct pc__kept_error {
+    pc_status status;
+    char text[sizeof((pc__error_state *)NULL)->text];
+} pc__kept_error;
 
 struct pc_sequence {
     size_t references; /* the caller's, and one of each call that runs */
@@ -41,35 +53,40 @@ struct pc_sequence {
     size_t pending; /* of them, at the end, not computed yet: usually the last sampled one */
     size_t turn;    /* tokens [turn, count) came after the last push: the text is theirs */
     int again;      /* the next step computes the prompt's last token once more */
+    size_t excess;  /* rows at the end of the model's sequence that a failed step has left there */
     float *logits;  /* [vocab] with PC_GENERATE_LOGITS */
     int has_logits;
     size_t sampled;
     pc__text_stream text;
-    uint32_t finish;  /* PC_FINISH_… */
-    pc_status status; /* why it ended, if by an error */
+    uint32_t finish;      /* PC_FINISH_… */
+    pc__kept_error error; /* that has finished it, or is about to (asked_cancel) */
     pc_stats stats;
     double started; /* when its first step began */
     double first_token;
-    int asked_cancel;           /* its callback has cancelled */
+    int asked_cancel;           /* its poll has cancelled; `error` says why */
+    int changed;                /* by the last step of its batch */
     pc__batch_members *members; /* of its batch; NULL: it is in none */
     int stepping;               /* a step of its batch, or a push, is under way */
+    atomic_int cancel;          /* set by any thread. Last: a copy leaves it out */
 };
 
 void pc__sequence_ref(pc_sequence *sequence);
 void pc__sequence_unref(pc_sequence *sequence); /* NULL does nothing */
 PC__HOLDABLE(pc_sequence, pc__sequence_ref, pc__sequence_unref)
 
-/* Places the prompt; logits [vocab] are those behind it. Samples nothing. */
+/* Places the prompt; logits [vocab] are those behind it. Samples nothing. An error ends it, and it
+ * stays without a prompt. */
 pc_status pc__sequence_prefill(pc_sequence *sequence, float *logits);
-/* Samples from logits (and changes them), extends the text, decides whether the sequence ends. An
- * error ends it. */
-pc_status pc__sequence_sample(pc_sequence *sequence, float *logits);
-/* Ends it with an error, and returns that. */
-pc_status pc__sequence_fail(pc_sequence *sequence, pc_status status);
-/* A copy that samples on its own. `sampling` NULL: with the generator's state; else from seed +
- * seed_offset. */
-pc_status pc__sequence_copy(pc_sequence **out, pc_sequence *sequence, const pc_sampling *sampling,
-                            uint64_t seed_offset);
+/* Of logits behind its rows (and changes them): samples, extends the text, decides whether the
+ * sequence ends. An error ends it, as it was before these rows. */
+void pc__sequence_sample(pc_sequence *sequence, float *logits);
+/* Ends it with an error, right behind the call that gave it. */
+void pc__sequence_fail(pc_sequence *sequence, pc_status status);
+void pc__sequence_keep_error(pc_sequence *sequence, pc_status status);
+/* Ends one that asked_cancel, unless it has finished. */
+void pc__sequence_end_cancelled(pc_sequence *sequence);
+/* A copy that samples on its own. `sampling` NULL: from the original's seed + the copy's number. */
+pc_status pc__sequence_copy(pc_sequence **out, pc_sequence *sequence, const pc_sampling *sampling);
 pc_status pc__sequence_make(pc_sequence **out, const pc_prompt *prompt, pc_cache *cache,
                             pc__generation *generation);
 
@@ -80,31 +97,20 @@ size_t pc__sequence_rows(const pc_sequence *sequence, pc_step_row *rows);
 int64_t pc__sequence_limit(const pc_sequence *sequence);
 /* 1: the rows of its next step would reach beyond that. */
 int pc__sequence_is_full(const pc_sequence *sequence);
-/* The rows are computed. */
-void pc__sequence_rows_done(pc_sequence *sequence);
 /* Gives the rest of the turn's text to on_text, and begins an empty text. An error: of on_text. */
 pc_status pc__sequence_end_turn(pc_sequence *sequence);
-/* Penalises the new tokens of the prompt. */
-void pc__sequence_note_prompt(pc_sequence *sequence);
+/* The sampler penalises the new tokens of a computed prompt and those behind it, and no others. */
+void pc__sequence_note_tokens(pc_sequence *sequence);
+/* For calls that go on with it, or need its states. PC_ERR_STATE: a step is under way, it has
+ * finished and kept nothing; `placed`: or its prompt is not computed. */
+pc_status pc__sequence_check(pc_sequence *sequence, int placed, const char *call);
 /* Leaves its batch; the members behind it move up. Without one: does nothing. */
 void pc__sequence_leave(pc_sequence *sequence);
 
-/* The first error of several calls, with its text: error texts are of the last call. */
-typedef struct pc__first_error {
-    pc_status status;
-    char text[512];
-} pc__first_error;
-
-/* Right behind the call that gave `status`, while its text holds. */
-void pc__first_error_note(pc__first_error *error, pc_status status);
-/* Sets that text and returns that status; `otherwise` if there was no error. */
-pc_status pc__first_error_status(const pc__first_error *error, pc_status otherwise);
-
 int pc__any_sequence_runs(pc_sequence *const *sequences, size_t count); /* not finished */
 /* One step of running sequences of one model: computes their next logits and samples. Those that
- * agree in RoPE regime and visibility are one call of the model. logits [count][vocab]. An error
- * ends the sequences that it concerns; the first one is noted. */
-void pc__sequences_step(pc_sequence *const *sequences, size_t count, float *logits,
-                        pc__first_error *error);
+ * agree in RoPE regime and visibility are one call of the model. logits [count][vocab]. An error of
+ * a sequence ends that one. Returns PC_ERR_NOMEM of work memory: then nothing has changed. */
+pc_status pc__sequences_step(pc_sequence *const *sequences, size_t count, float *logits);
 
 #endif

@@ -77,19 +77,13 @@ static pc_status make_spans(const pc_sequence *s, const pc__sequence_span *seen,
     return status;
 }
 
-static pc_status check_sequence(const pc_sequence *s, const pc_span *spans, size_t capacity,
+static pc_status check_sequence(pc_sequence *s, const pc_span *spans, size_t capacity,
                                 const size_t *count)
 {
     if (!s || !count || (!spans && capacity))
         return pc__fail(PC_ERR_INVALID, "pc_sequence_spans: sequence, spans or count is NULL");
     PC__TRY_RETURN(pc__model_check_native(s->model, "pc_sequence_spans"));
-    if (s->stepping)
-        return pc__fail(PC_ERR_STATE, "pc_sequence_spans: a step of the sequence is under way");
-    if (!s->placed.sequence)
-        return pc__fail(PC_ERR_STATE, "pc_sequence_spans: the sequence %s",
-                        s->finish ? "has finished without PC_GENERATE_KEEP"
-                                  : "has not been stepped yet");
-    return PC_OK;
+    return pc__sequence_check(s, 1, "pc_sequence_spans");
 }
 
 pc_status pc_sequence_spans(pc_sequence *sequence, pc_span *spans, size_t capacity, size_t *count)

@@ -1,20 +1,6 @@
 /* One step of running sequences, for all that can go together in one call of the model. */
-#include <stdio.h>
 #include "serve/model_calls.h"
 #include "serve/sequence.h"
-
-void pc__first_error_note(pc__first_error *error, pc_status status)
-{
-    if (status < 0 && error->status >= 0) {
-        error->status = status;
-        snprintf(error->text, sizeof error->text, "%s", pc_error_text());
-    }
-}
-
-pc_status pc__first_error_status(const pc__first_error *error, pc_status otherwise)
-{
-    return error->status < 0 ? pc__fail(error->status, "%s", error->text) : otherwise;
-}
 
 int pc__any_sequence_runs(pc_sequence *const *sequences, size_t count)
 {
@@ -27,7 +13,6 @@ int pc__any_sequence_runs(pc_sequence *const *sequences, size_t count)
 typedef struct step_members {
     pc_sequence **list; /* [count] */
     size_t count;
-    pc__first_error why; /* the first cancellation */
 } step_members;
 
 /* Asked by the model within a step, which stops if the caller of any sequence cancels. */
@@ -36,22 +21,14 @@ static int32_t any_cancelled(void *user)
     step_members *g = user;
     int32_t any = 0;
     for (size_t i = 0; i < g->count; i++) {
-        const pc_generate_options *o = &g->list[i]->generation.options;
-        pc__callback_begin();
-        if (g->list[i]->freed || !o->cancelled || !o->cancelled(o->cancel_user))
-            continue;
-        any = g->list[i]->asked_cancel = 1;
-        pc__first_error_note(&g->why, pc__callback_cancelled("the caller cancelled the request"));
+        pc_sequence *s = g->list[i];
+        if (!s->asked_cancel && pc__generation_poll(&s->generation) < 0) {
+            s->asked_cancel = 1;
+            pc__sequence_keep_error(s, PC_ERR_CANCELLED);
+        }
+        any |= s->asked_cancel && !s->freed;
     }
     return any;
-}
-
-static int can_cancel(const step_members *g)
-{
-    for (size_t i = 0; i < g->count; i++)
-        if (g->list[i]->generation.options.cancelled)
-            return 1;
-    return 0;
 }
 
 static uint32_t flags_of(const pc_sequence *s)
@@ -75,34 +52,27 @@ static pc_status compute_step(step_members *g, pc_step_row *rows, float *logits)
                          .visibility = s->generation.options.visibility,
                          .flags = flags_of(s),
                          .rope_regime_length = s->regime.length,
-                         .cancelled = can_cancel(g) ? any_cancelled : NULL,
+                         .cancelled = any_cancelled,
                          .cancel_user = g};
     for (size_t i = 0; i < g->count; i++)
         args.count += pc__sequence_rows(g->list[i], rows + args.count);
     return pc__call_step(s->model, s->cache, &args);
 }
 
-static void sample_all(step_members *g, float *logits, pc__first_error *error)
+static void sample_all(step_members *g, float *logits)
 {
-    for (size_t i = 0; i < g->count; i++) {
-        pc_sequence *s = g->list[i];
-        if (s->freed) /* by a callback of another one */
-            continue;
-        pc__sequence_rows_done(s);
-        pc__first_error_note(error,
-                             pc__sequence_sample(s, logits + i * (size_t)s->model->info.vocab));
-    }
+    for (size_t i = 0; i < g->count; i++)
+        if (!g->list[i]->freed) /* by a callback of another one */
+            pc__sequence_sample(g->list[i], logits + i * (size_t)g->list[i]->model->info.vocab);
 }
 
 /* Ends cancelled sequences and removes them, and those that were freed. */
-static void drop_cancelled(step_members *g, pc__first_error *error)
+static void drop_cancelled(step_members *g)
 {
     size_t left = 0;
     for (size_t i = 0; i < g->count; i++) {
         if (g->list[i]->asked_cancel)
-            pc__first_error_note(
-                error,
-                pc__sequence_fail(g->list[i], pc__first_error_status(&g->why, PC_ERR_CANCELLED)));
+            pc__sequence_end_cancelled(g->list[i]);
         else if (!g->list[i]->freed)
             g->list[left++] = g->list[i];
     }
@@ -111,28 +81,30 @@ static void drop_cancelled(step_members *g, pc__first_error *error)
 
 /* A failed step has changed nothing (contract of pc_model_ops.step). So the sequences that are not
  * to blame are found by computing each alone. */
-static void step_group(step_members *g, pc_step_row *rows, float *logits, pc__first_error *error)
+static void step_group(step_members *g, pc_step_row *rows, float *logits)
 {
     pc_status status = PC_OK;
     any_cancelled(g);
-    drop_cancelled(g, error);
+    drop_cancelled(g);
     while (g->count && (status = compute_step(g, rows, logits)) < 0) {
         size_t before = g->count;
-        drop_cancelled(g, error);
+        drop_cancelled(g);
         if (g->count == before)
             break;
     }
     if (!g->count)
         return;
-    if (status >= 0)
-        sample_all(g, logits, error);
-    else if (g->count == 1)
-        pc__first_error_note(error, pc__sequence_fail(g->list[0], status));
-    else
+    if (status >= 0) {
+        sample_all(g, logits);
+        drop_cancelled(g); /* the model may have ended the step nevertheless */
+    } else if (g->count == 1) {
+        pc__sequence_fail(g->list[0], status);
+    } else {
         for (size_t i = 0, n = g->count; i < n; i++) {
             step_members alone = {.list = g->list + i, .count = 1};
-            step_group(&alone, rows, logits, error);
+            step_group(&alone, rows, logits);
         }
+    }
 }
 
 static int go_together(const pc_sequence *a, const pc_sequence *b)
@@ -142,25 +114,23 @@ static int go_together(const pc_sequence *a, const pc_sequence *b)
            && flags_of(a) == flags_of(b);
 }
 
-void pc__sequences_step(pc_sequence *const *sequences, size_t count, float *logits,
-                        pc__first_error *error)
+pc_status pc__sequences_step(pc_sequence *const *sequences, size_t count, float *logits)
 {
     pc_sequence **list;
     pc_step_row *rows;
     const pc_allocator *mem;
     size_t left = 0, row_count = 0;
+    pc_status status = PC_ERR_NOMEM;
     if (!count)
-        return;
+        return PC_OK;
     mem = sequences[0]->mem;
     list = pc__calloc(mem, count, sizeof(*list));
     for (size_t i = 0; list && i < count; i++)
         if (!sequences[i]->finish && sequences[i]->placed.sequence && !sequences[i]->freed)
             row_count += pc__sequence_row_count(list[left++] = sequences[i]);
-    rows = pc__calloc(mem, row_count, sizeof *rows);
-    if (!list || !rows) {
-        pc__first_error_note(error, PC_ERR_NOMEM);
-        left = 0;
-    }
+    rows = list ? pc__calloc(mem, row_count, sizeof *rows) : NULL;
+    if (!rows)
+        goto done;
     for (size_t from = 0, end; from < left; from = end) {
         step_members g = {.list = list + from};
         end = from;
@@ -171,8 +141,11 @@ void pc__sequences_step(pc_sequence *const *sequences, size_t count, float *logi
                 list[end++] = moved;
             }
         g.count = end - from;
-        step_group(&g, rows, logits, error);
+        step_group(&g, rows, logits);
     }
+    status = PC_OK;
+done:
     pc__free(mem, rows);
     pc__free(mem, list);
+    return status;
 }

@@ -23,23 +23,31 @@ size_t pc__sequence_rows(const pc_sequence *s, pc_step_row *rows)
     return n;
 }
 
-void pc__sequence_rows_done(pc_sequence *s)
+pc_status pc__sequence_check(pc_sequence *s, int placed, const char *call)
 {
-    s->placed.next_position += (int64_t)s->pending;
-    s->pending = 0;
-    s->again = 0;
-}
-
-static pc_status check_running(const pc_sequence *s, const char *call)
-{
-    if (s->stepping)
+    if (s->stepping) /* its states and its tokens may differ now */
         return pc__fail(PC_ERR_STATE, "%s: a step of the sequence is under way", call);
-    if (s->finish == PC_FINISH_ERROR)
-        return pc__fail(PC_ERR_STATE, "%s: the sequence has ended with an error", call);
-    if (s->finish && !s->placed.sequence)
+    if (s->error.status <= PC_ERR_DEAD)
+        return pc__fail(PC_ERR_STATE, "%s: the sequence has ended for good: %s", call,
+                        s->error.text);
+    if (s->finish && !(s->generation.options.flags & PC_GENERATE_KEEP))
         return pc__fail(PC_ERR_STATE, "%s: the sequence has finished without PC_GENERATE_KEEP",
                         call);
+    if (placed && !s->placed.sequence)
+        return pc__fail(PC_ERR_STATE, "%s: the prompt of the sequence is not computed yet", call);
+    if (s->excess)
+        PC__TRY_RETURN(pc__call_truncate(s->model, s->placed.sequence, s->excess));
+    s->excess = 0;
     return PC_OK;
+}
+
+/* A new turn: whatever has finished the one before. */
+static void begin_turn(pc_sequence *s)
+{
+    s->finish = s->stats.finish = PC_FINISH_NONE;
+    s->error = (pc__kept_error){.status = PC_OK};
+    s->asked_cancel = 0;
+    atomic_store_explicit(&s->cancel, 0, memory_order_relaxed);
 }
 
 static pc_status check_pushed(const pc_sequence *s, const char *call, const int32_t *tokens,
@@ -63,7 +71,7 @@ static pc_status check_pushed(const pc_sequence *s, const char *call, const int3
 
 static pc_status push_tokens(pc_sequence *s, const char *call, const int32_t *tokens, size_t count)
 {
-    PC__TRY_RETURN(check_running(s, call));
+    PC__TRY_RETURN(pc__sequence_check(s, 0, call));
     PC__TRY_RETURN(check_pushed(s, call, tokens, count));
     PC__TRY_RETURN(
         pc__grow(s->mem, (void **)&s->tokens, &s->capacity, s->count + count, sizeof *s->tokens));
@@ -78,7 +86,7 @@ static pc_status push_tokens(pc_sequence *s, const char *call, const int32_t *to
     }
     s->pending += count;
     s->turn = s->count;
-    s->finish = s->stats.finish = PC_FINISH_NONE;
+    begin_turn(s);
     if (s->placed.sequence) {
         s->stats.tokens_prompt += count;
         s->stats.tokens_new += count;
@@ -114,7 +122,7 @@ pc_status pc_sequence_push_turn(pc_sequence *sequence, const char *text, size_t 
              answer = {sequence->text.text.data, sequence->text.text.size};
     pc__pml_env_of(&env, sequence->model, call);
     open.mem = close.mem = env.mem;
-    PC__TRY(check_running(sequence, call), done);
+    PC__TRY(pc__sequence_check(sequence, 0, call), done);
     PC__TRY(pc__chat_check_role(sequence->model->chat, "user"), done);
     PC__TRY(pc__chat_check_turn(sequence->model->chat, env.mem, answer, &turn), done);
     PC__TRY(pc__bytes_add_text(&open, chat->assistant_close), done);
@@ -171,7 +179,7 @@ pc_status pc_sequence_truncate(pc_sequence *s, size_t count)
     pc_status status;
     if (!s)
         return pc__fail(PC_ERR_INVALID, "pc_sequence_truncate: sequence is NULL");
-    PC__TRY_RETURN(check_running(s, "pc_sequence_truncate"));
+    PC__TRY_RETURN(pc__sequence_check(s, 0, "pc_sequence_truncate"));
     if (count > s->count)
         return pc__fail(PC_ERR_INVALID, "pc_sequence_truncate: %zu tokens of %zu", count, s->count);
     turn = s->turn < count ? s->turn : count;
@@ -196,12 +204,10 @@ pc_status pc_sequence_truncate(pc_sequence *s, size_t count)
     s->count = count;
     s->turn = turn;
     s->has_logits = 0;
-    s->finish = s->stats.finish = s->placed.sequence && pc__sequence_is_full(s) ? PC_FINISH_LENGTH
-                                                                                : PC_FINISH_NONE;
-    pc__sampler_forget(&s->sampler);
-    pc__sequence_note_prompt(s);
-    for (size_t i = 0; i < count; i++)
-        pc__sampler_note(&s->sampler, s->tokens[i]);
+    begin_turn(s);
+    if (s->placed.sequence && pc__sequence_is_full(s))
+        s->finish = s->stats.finish = PC_FINISH_LENGTH;
+    pc__sequence_note_tokens(s);
     return PC_OK;
 }
 

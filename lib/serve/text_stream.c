@@ -139,6 +139,21 @@ pc_status pc__stream_add(pc__text_stream *s, const int32_t *tokens, size_t count
     return PC_OK;
 }
 
+pc__stream_mark pc__stream_at(const pc__text_stream *s)
+{
+    return (pc__stream_mark){s->text.size, s->final, s->window, s->window_size};
+}
+
+void pc__stream_back(pc__text_stream *s, const pc__stream_mark *mark)
+{
+    s->text.size = mark->size;
+    if (s->text.data)
+        s->text.data[mark->size] = 0;
+    s->final = mark->final;
+    s->window = mark->window;
+    s->window_size = mark->window_size;
+}
+
 void pc__stream_flush(pc__text_stream *s)
 {
     if (!s->text.size)

@@ -20,6 +20,11 @@ typedef struct pc__text_stream {
     int has_text; /* the model can detokenize */
 } pc__text_stream;
 
+/* What pc__stream_add changes, to take it back. */
+typedef struct pc__stream_mark {
+    size_t size, final, window, window_size;
+} pc__stream_mark;
+
 void pc__stream_init(pc__text_stream *stream, const pc_model *model);
 pc_status pc__stream_copy(pc__text_stream *to, const pc__text_stream *from);
 void pc__stream_end(pc__text_stream *stream);
@@ -27,6 +32,9 @@ void pc__stream_end(pc__text_stream *stream);
 /* The last token is new. *stopped: the text ends before a stop string. */
 pc_status pc__stream_add(pc__text_stream *stream, const int32_t *tokens, size_t count,
                          const char *const *stops, size_t stop_count, int *stopped);
+/* After a failed pc__stream_add: as it was at the mark, before it. */
+pc__stream_mark pc__stream_at(const pc__text_stream *stream);
+void pc__stream_back(pc__text_stream *stream, const pc__stream_mark *mark);
 /* No more tokens come: all text becomes final. */
 void pc__stream_flush(pc__text_stream *stream);
 

@@ -57,8 +57,8 @@ def split_list(text):
 READ = {"POINTER": "p", "SECONDS": "d", "FLOAT": "d", "POSITION": "i", "NUMBER": "i"}
 CAST = {"COUNT": "(size_t)", "INDEX": "(size_t)", "ROOM": "(size_t)", "NUMBER": "(int32_t)"}
 calls = []
-for returned, name, text in re.findall(r"PC_API ([\w ]+?\**)\s*\*?(pc_\w+)\((.*?)\);", header.code,
-                                       flags=re.S):
+for returned, name, text in re.findall(r"PC_API ([\w ]+?(?:\*const )?\**)\s*\*?(pc_\w+)\((.*?)\);",
+                                       header.code, flags=re.S):
     returned = re.search(r"PC_API (.*?)" + name + r"\(", header.code).group(1).strip()
     params = [] if text.strip() == "void" else [split(p) for p in split_list(text)]
     args = []

@@ -165,13 +165,20 @@ static pc_status use_sampling(const void *options)
     return use_generate(&o);
 }
 
-static pc_status use_fork_sampling(const void *options)
+static pc_status use_fork(const void *options)
 {
     pc_sequence *out = world.sequence;
     pc_status status = pc_sequence_fork(&out, world.stepped, options);
     CHECK((status >= 0) == (out != NULL));
     pc_sequence_free(out);
     return status;
+}
+
+static pc_status use_fork_sampling(const void *options)
+{
+    pc_fork_options o = PC_FORK_OPTIONS_INIT;
+    o.sampling = options;
+    return use_fork(&o);
 }
 
 static pc_status use_bench(const void *options)
@@ -187,6 +194,16 @@ static pc_status use_sequence(const void *options)
     pc_status status = pc_sequence_new(&out, world.prompt, world.cache, options);
     CHECK((status >= 0) == (out != NULL));
     pc_sequence_free(out);
+    return status;
+}
+
+static pc_status use_set_options(const void *options)
+{
+    pc_sequence *s = NULL;
+    pc_status status;
+    CHECK_OK(pc_sequence_new(&s, world.prompt, world.cache, NULL));
+    status = pc_sequence_set_options(s, options);
+    pc_sequence_free(s);
     return status;
 }
 
@@ -215,6 +232,7 @@ static const pc_prompt_options prompt_init = PC_PROMPT_OPTIONS_INIT;
 static const pc_generate_options generate_init = PC_GENERATE_OPTIONS_INIT;
 static const pc_sampling sampling_init = PC_SAMPLING_INIT;
 static const pc_bench_options bench_init = PC_BENCH_OPTIONS_INIT;
+static const pc_fork_options fork_init = PC_FORK_OPTIONS_INIT;
 static const pc_batch_options batch_init = PC_BATCH_OPTIONS_INIT;
 static const pc_codec_ops codec_init = {.struct_size = sizeof(pc_codec_ops),
                                         .id = PC_CODEC_APPLICATION,
@@ -246,19 +264,19 @@ static const pc_read_case read_cases[] = {
                  PC_FIELD(pc_encode_options, reserved), PC_NO_FIELD, 0, 1),
     PC_READ_CASE(pc_prompt_options, use_prompt, &prompt_init, 16, PC_NO_FIELD,
                  PC_FIELD(pc_prompt_options, flags), 7, 1),
-    PC_READ_CASE(pc_generate_options, use_generate, &generate_init, 120,
-                 PC_FIELD(pc_generate_options, reserved), PC_FIELD(pc_generate_options, flags), 7,
-                 1),
+    PC_READ_CASE(pc_generate_options, use_generate, &generate_init, 120, PC_NO_FIELD,
+                 PC_FIELD(pc_generate_options, flags), 7, 1),
     PC_READ_CASE(pc_bench_options, use_bench, &bench_init, 24, PC_FIELD(pc_bench_options, reserved),
                  PC_NO_FIELD, 0, 1),
     PC_READ_CASE(pc_sampling, use_sampling, &sampling_init, 32, PC_NO_FIELD, PC_NO_FIELD, 0, 1),
     PC_READ_CASE(pc_sampling, use_fork_sampling, &sampling_init, 32, PC_NO_FIELD, PC_NO_FIELD, 0,
                  1),
-    PC_READ_CASE(pc_generate_options, use_sequence, &generate_init, 120,
-                 PC_FIELD(pc_generate_options, reserved), PC_FIELD(pc_generate_options, flags), 7,
-                 1),
-    PC_READ_CASE(pc_batch_options, use_batch, &batch_init, 16, PC_FIELD(pc_batch_options, reserved),
-                 PC_NO_FIELD, 0, 1),
+    PC_READ_CASE(pc_generate_options, use_sequence, &generate_init, 120, PC_NO_FIELD,
+                 PC_FIELD(pc_generate_options, flags), 7, 1),
+    PC_READ_CASE(pc_generate_options, use_set_options, &generate_init, 120, PC_NO_FIELD,
+                 PC_FIELD(pc_generate_options, flags), 7, 1),
+    PC_READ_CASE(pc_fork_options, use_fork, &fork_init, 16, PC_NO_FIELD, PC_NO_FIELD, 0, 1),
+    PC_READ_CASE(pc_batch_options, use_batch, &batch_init, 16, PC_NO_FIELD, PC_NO_FIELD, 0, 1),
     PC_READ_CASE(pc_eval_args, use_eval, &eval_init, 72, PC_FIELD(pc_eval_args, reserved),
                  PC_NO_FIELD, 0, 0),
 };

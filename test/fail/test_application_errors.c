@@ -153,6 +153,8 @@ static pc_status everything(const char *missing)
         while ((status = pc_batch_step(batch)) == PC_OK)
             ;
     if (status >= 0)
+        status = pc_sequence_error(s, NULL);
+    if (status >= 0)
         status = pc_sequence_truncate(s, 1);
     pc_sequence_free(s);
     pc_batch_free(batch);
@@ -261,10 +263,11 @@ static pc_status request(pc_generate_options o, int batched)
         CHECK_OK(pc_sequence_new(&s[1], prompt, w.cache, &o));
         CHECK_OK(pc_batch_add(batch, s[0]));
         CHECK_OK(pc_batch_add(batch, s[1]));
-        while ((status = pc_batch_step(batch)) == PC_OK)
-            ;
-        CHECK_INT(pc_sequence_finish(s[1]), PC_FINISH_ERROR);
+        while (!pc_sequence_finish(s[1]))
+            CHECK_OK(pc_batch_step(batch));
+        CHECK_INT(pc_sequence_finish(s[1]), o.cancelled ? PC_FINISH_CANCELLED : PC_FINISH_ERROR);
         CHECK_INT(pc_sequence_finish(s[0]), PC_FINISH_NONE);
+        status = pc_sequence_error(s[1], NULL);
     } else {
         status = pc_generate(prompt, w.cache, &o, NULL);
     }

@@ -76,10 +76,13 @@ static void steps(void)
 static void turns(void)
 {
     pc_sequence *fork = NULL;
+    pc_generate_options o = every_generate_options();
     pc_span spans[8];
     size_t count = 0;
     for (int i = 0; i < 2 && every_object[BATCH]; i++)
         pc_batch_step(every_object[BATCH]);
+    if (every_object[FIRST])
+        pc_sequence_set_options(every_object[FIRST], &o);
     if (every_object[FIRST])
         pc_sequence_fork(&fork, every_object[FIRST], NULL);
     if (every_object[BATCH] && fork)
@@ -95,6 +98,12 @@ static void turns(void)
             pc_segment_free(spans[--count].segment);
     if (every_object[BATCH])
         pc_batch_step(every_object[BATCH]);
+    if (every_object[FIRST])
+        pc_sequence_cancel(every_object[FIRST]);
+    if (every_object[BATCH])
+        pc_batch_step(every_object[BATCH]);
+    if (every_object[BATCH])
+        pc_batch_changed(every_object[BATCH], &count);
     pc_sequence_free(fork);
 }
 

@@ -145,8 +145,9 @@ static void generation(const pc_model *model)
     CHECK_OK(pc_batch_new(&batch, model, NULL));
     CHECK_OK(pc_sequence_new(&s, prompt, NULL, &o));
     CHECK_OK(pc_batch_add(batch, s));
-    CHECK_STATUS(pc_batch_step(batch), PC_ERR_INTERNAL);
+    CHECK_STATUS(pc_batch_step(batch), PC_END);
     CHECK_INT(pc_sequence_finish(s), PC_FINISH_ERROR);
+    CHECK_STATUS(pc_sequence_error(s, NULL), PC_ERR_INTERNAL);
     pc_sequence_free(s);
     pc_batch_free(batch);
     pc_prompt_free(prompt);
@@ -249,7 +250,8 @@ static void own_model(void)
     CHECK_OK(pc_batch_add(batch, bad));
     CHECK_OK(pc_batch_step(batch));
     CHECK_OK(pc_sequence_push(bad, &poison, 1));
-    CHECK_STATUS(pc_batch_step(batch), PC_ERR_INTERNAL);
+    CHECK_OK(pc_batch_step(batch));
+    CHECK_STATUS(pc_sequence_error(bad, NULL), PC_ERR_INTERNAL);
     CHECK_ERROR_HAS("own 00000000");
     CHECK_ERROR_HAS("sequence 1");
     CHECK_ERROR_HAS("position 6"); /* five tokens, one sampled, one pushed */

@@ -272,9 +272,10 @@ static pc_generate_options some_options(void)
 static void make_sequence(void)
 {
     pc_generate_options o = some_options();
+    pc_fork_options how = {sizeof how, o.sampling};
     pc_sequence *made;
     if (next() % 3 == 0)
-        (void)fuzz_ok(pc_sequence_fork(&made, PICK(sequences), NULL));
+        (void)fuzz_ok(pc_sequence_fork(&made, PICK(sequences), next() % 2 ? &how : NULL));
     else
         (void)fuzz_ok(pc_sequence_new(&made, PICK(prompts), PICK(caches), &o));
     if (made && next() % 2)
@@ -302,11 +303,18 @@ static void change_batch(void)
 {
     pc_batch_stats stats = PC_BATCH_STATS_INIT;
     pc_batch *batch = PICK(batches);
-    switch (next() % 6) {
+    size_t count;
+    switch (next() % 7) {
     case 0:
     case 1:
         (void)fuzz_ok(pc_batch_add(batch, PICK(sequences)));
         break;
+    case 4: {
+        pc_sequence *const *changed = pc_batch_changed(batch, &count);
+        while (count)
+            pc_sequence_finish(changed[--count]);
+        break;
+    }
     case 2:
         (void)fuzz_ok(pc_batch_remove(batch, PICK(sequences)));
         break;
@@ -334,7 +342,15 @@ static void change_sequence(void)
     int32_t tokens[6];
     size_t count;
     pc_stats stats = PC_STATS_INIT;
-    switch (next() % 6) {
+    pc_generate_options o;
+    switch (next() % 8) {
+    case 5:
+        o = some_options();
+        (void)fuzz_ok(pc_sequence_set_options(s, &o));
+        break;
+    case 6:
+        (void)fuzz_ok(pc_sequence_cancel(s));
+        break;
     case 0:
         some_tokens(tokens, 6);
         (void)fuzz_ok(pc_sequence_push(s, tokens, next() % 7));
@@ -356,6 +372,7 @@ static void change_sequence(void)
         pc_sequence_text(s, &count);
         pc_sequence_logits(s, &count);
         pc_sequence_finish(s);
+        (void)fuzz_ok(pc_sequence_error(s, NULL));
     }
 }
 

@@ -111,6 +111,7 @@ static void run_alone(world *w, size_t prompt, size_t seed)
 {
     pc_sampling first = sampling_of(100 + seed), sampling = sampling_of(900 + seed);
     pc_generate_options options = options_of(&first);
+    const pc_fork_options how = {sizeof how, &sampling};
     pc_sequence *sequence, *fork = NULL;
     pc_batch *batch;
     CHECK_OK(pc_sequence_new(&sequence, w->prompts[prompt], w->cache, &options));
@@ -123,7 +124,7 @@ static void run_alone(world *w, size_t prompt, size_t seed)
     CHECK_OK(pc_batch_add(batch, sequence));
     for (size_t i = 0; i < FORK_AT; i++)
         CHECK(pc_batch_step(batch) >= 0);
-    CHECK_OK(pc_sequence_fork(&fork, sequence, &sampling));
+    CHECK_OK(pc_sequence_fork(&fork, sequence, &how));
     CHECK_OK(pc_batch_remove(batch, sequence));
     pc_batch_free(batch);
     finish_alone(w, fork, &w->alone[prompt][seed][FORK]);
@@ -166,12 +167,13 @@ static void maybe_fork(world *w, size_t i)
 {
     live l = w->sequences[i];
     pc_sampling sampling = sampling_of(900 + l.seed);
+    const pc_fork_options how = {sizeof how, &sampling};
     size_t count;
     pc_sequence_tokens(l.sequence, &count);
     if (count != FORK_AT || l.ending != WHOLE || w->count == MOST_LIVE
         || pc_sequence_finish(l.sequence) != PC_FINISH_NONE || below(w, 3))
         return;
-    CHECK_OK(pc_sequence_fork(&l.sequence, l.sequence, &sampling));
+    CHECK_OK(pc_sequence_fork(&l.sequence, l.sequence, &how));
     w->sequences[i].ending = FORKED;
     l.ending = FORK;
     l.joined = 0;

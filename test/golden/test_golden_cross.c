@@ -74,6 +74,8 @@ static pc_status step(const world *w, pc_sequence *s)
     CHECK_OK(pc_batch_new(&batch, w->model, NULL));
     CHECK_OK(pc_batch_add(batch, s));
     status = pc_batch_step(batch);
+    if (status >= 0 && pc_sequence_error(s, NULL) < 0)
+        status = pc_sequence_error(s, NULL);
     pc_batch_free(batch);
     return status;
 }

@@ -116,13 +116,16 @@ static void join_and_leave(uint64_t seed)
     toy_end(&w);
 }
 
-static void forks(void)
+/* The first copy gives the tokens `drawn`, which must be those of `again`, if given. */
+static void forks(int32_t *drawn, const int32_t *again)
 {
     toy_world w;
     pc_batch *batch = NULL;
-    pc_sequence *s = NULL, *same = NULL, *other = NULL, *late = NULL;
+    pc_sequence *s = NULL, *same = NULL, *other = NULL, *late = NULL, *greedy[2] = {NULL};
     pc_generate_options o = PC_GENERATE_OPTIONS_INIT;
     pc_sampling first = PC_SAMPLING_INIT, sampling = PC_SAMPLING_INIT;
+    const pc_fork_options how = {sizeof how, &sampling};
+    pc_generate_options plain = PC_GENERATE_OPTIONS_INIT;
     size_t n, m;
     if (!CHECK(toy_start(&w, NULL, 0, 0, toy_schema)))
         return;
@@ -141,22 +144,37 @@ static void forks(void)
     for (int i = 0; i < 5; i++)
         CHECK_OK(pc_batch_step(batch));
     CHECK_OK(pc_sequence_fork(&same, s, NULL));
-    CHECK_OK(pc_sequence_fork(&other, s, &sampling));
+    CHECK_OK(pc_sequence_fork(&other, s, &how));
     CHECK_OK(pc_batch_add(batch, same));
     CHECK_OK(pc_batch_add(batch, other));
     CHECK_OK(pc_batch_step(batch));
     CHECK_OK(pc_sequence_fork(&late, other, NULL));
+    CHECK_OK(pc_sequence_fork(&greedy[0], s, NULL));
+    CHECK_OK(pc_sequence_fork(&greedy[1], s, NULL));
     CHECK_OK(pc_batch_add(batch, late));
+    for (int i = 0; i < 2; i++) { /* options of a copy are its own */
+        plain.max_tokens = 20;
+        CHECK_OK(pc_sequence_set_options(greedy[i], &plain));
+        CHECK_OK(pc_batch_add(batch, greedy[i]));
+    }
     while (pc_batch_step(batch) == PC_OK)
         ;
     const int32_t *a = pc_sequence_tokens(s, &n), *b = pc_sequence_tokens(same, &m);
-    CHECK(n == m && n == 20 && !memcmp(a, b, n * sizeof *a));
+    /* each draws numbers of its own; that those are deterministic, the next check sees */
+    CHECK(n == m && n == 20 && !memcmp(a, b, 5 * sizeof *a) && memcmp(a, b, n * sizeof *a));
+    CHECK(!again || !memcmp(again, b, n * sizeof *b));
+    memcpy(drawn, b, n * sizeof *b);
     b = pc_sequence_tokens(other, &m);
     CHECK(!memcmp(a, b, 5 * sizeof *a) && memcmp(a, b, n * sizeof *a));
     a = pc_sequence_tokens(late, &n);
+    CHECK(n == m && !memcmp(a, b, 6 * sizeof *a) && memcmp(a, b, n * sizeof *a));
+    a = pc_sequence_tokens(greedy[0], &n);
+    b = pc_sequence_tokens(greedy[1], &m);
     CHECK(n == m && !memcmp(a, b, n * sizeof *a));
-    const char *x = pc_sequence_text(late, &n), *y = pc_sequence_text(other, &m);
+    const char *x = pc_sequence_text(greedy[0], &n), *y = pc_sequence_text(greedy[1], &m);
     CHECK(n == m && n > 0 && !memcmp(x, y, n));
+    pc_sequence_free(greedy[0]);
+    pc_sequence_free(greedy[1]);
     pc_sequence_free(late);
     CHECK_STATUS(pc_sequence_fork(&late, s, NULL), PC_ERR_STATE); /* finished */
     CHECK(late == NULL);
@@ -188,7 +206,7 @@ static void one_fails(void)
             request r[5];
             pc_batch *batch = NULL;
             cancelling c = {at};
-            int errors = 0, steps = 0;
+            int failed = 0, steps = 0;
             pc_status status = PC_OK;
             pc_test_rng rng = {4};
             memset(r, 0, sizeof r);
@@ -212,30 +230,33 @@ static void one_fails(void)
                                                     + (uint64_t)at;
             for (; status != PC_END && steps < 100; steps++) {
                 status = pc_batch_step(batch);
-                errors += status < 0;
-                CHECK(status >= 0 || status == (by_model ? PC_ERR_IO : PC_ERR_CANCELLED));
+                CHECK(status >= 0); /* none of this is an error of the batch */
             }
-            CHECK(errors <= 1 && steps < 100);
-            if (by_model) /* no one is known to blame: each is tried again alone */
-                CHECK_INT(errors, pc_toy_count(w.toy)->failed_step == 1);
+            CHECK(steps < 100);
             for (int i = 0; i < 5; i++) {
-                if (pc_sequence_finish(r[i].sequence) == PC_FINISH_ERROR) {
+                pc_status why = pc_sequence_error(r[i].sequence, NULL);
+                if (why < 0) {
                     CHECK(by_model || i == 2);
-                    CHECK_INT(errors, 1);
-                    errors = 0;
+                    CHECK_INT(why, by_model ? PC_ERR_IO : PC_ERR_CANCELLED);
+                    CHECK_INT(pc_sequence_finish(r[i].sequence),
+                              by_model ? PC_FINISH_ERROR : PC_FINISH_CANCELLED);
+                    failed++;
                     pc_sequence_free(r[i].sequence);
                 } else {
                     check_done(&r[i]);
                 }
                 pc_prompt_free(r[i].prompt);
             }
+            CHECK(failed <= 1);
+            if (by_model) /* no one is known to blame: each is tried again alone */
+                CHECK_INT(failed, pc_toy_count(w.toy)->failed_step == 1);
             CHECK_INT(pc_toy_count(w.toy)->live_sequences, 0);
             pc_batch_free(batch);
             toy_end(&w);
         }
 }
 
-/* Both in one step: the status and the text are those of the first. */
+/* Both in one step: each keeps its own error and text. */
 static void two_fail(void)
 {
     toy_world w;
@@ -256,10 +277,15 @@ static void two_fail(void)
     CHECK_OK(pc_batch_step(batch));
     c.after = 0;
     pc_toy_count(w.toy)->fail_step_at = pc_toy_count(w.toy)->step_calls + 1;
-    CHECK_STATUS(pc_batch_step(batch), PC_ERR_CANCELLED);
-    CHECK_ERROR_HAS("the caller cancelled the request");
+    CHECK_STATUS(pc_batch_step(batch), PC_END);
+    CHECK_INT(pc_sequence_finish(s[0]), PC_FINISH_CANCELLED);
+    CHECK_INT(pc_sequence_finish(s[1]), PC_FINISH_ERROR);
+    pc_error_set("something else");
     for (int i = 0; i < 2; i++) {
-        CHECK_INT(pc_sequence_finish(s[i]), PC_FINISH_ERROR);
+        const char *text;
+        CHECK_STATUS(pc_sequence_error(s[i], &text), i ? PC_ERR_IO : PC_ERR_CANCELLED);
+        CHECK(strstr(text, i ? "the application's model: step" : "the request was cancelled"));
+        CHECK_STR(pc_error_text(), text);
         pc_sequence_free(s[i]);
     }
     pc_prompt_free(prompt);
@@ -282,9 +308,10 @@ static void arguments(void)
     pc_prompt *p = toy_prompt(&w, prompts[1]), *q = toy_prompt(&v, prompts[1]);
     CHECK_STATUS(pc_batch_new(NULL, w.model, NULL), PC_ERR_INVALID);
     CHECK_STATUS(pc_batch_new(&batch, NULL, NULL), PC_ERR_INVALID);
-    o.reserved = 1;
-    CHECK_STATUS(pc_batch_new(&batch, w.model, &o), PC_ERR_INVALID);
-    o.reserved = 0;
+    o.step_tokens = 1;
+    CHECK_STATUS(pc_batch_new(&batch, w.model, &o), PC_ERR_UNSUPPORTED);
+    CHECK_ERROR_HAS("step_tokens is 1");
+    o.step_tokens = 0;
     o.max_sequences = 1;
     CHECK_OK(pc_batch_new(&batch, w.model, &o));
     CHECK_STATUS(pc_batch_step(batch), PC_END);
@@ -379,6 +406,7 @@ static void padded_vocabulary(void)
     pc_prompt *prompt = NULL;
     pc_batch *batch = NULL;
     pc_sequence *sequences[WAYS] = {NULL}, *fork = NULL;
+    const pc_fork_options how = {sizeof how, &ways[2]};
     CHECK_OK(pc_context_new(&context, NULL));
     pc_model *model = padded_model(context);
     CHECK_OK(pc_prompt_from_tokens(&prompt, model, asked, 5));
@@ -394,7 +422,7 @@ static void padded_vocabulary(void)
         CHECK_OK(pc_generate(prompt, NULL, &o, NULL));
     }
     CHECK_OK(pc_batch_step(batch));
-    CHECK_OK(pc_sequence_fork(&fork, sequences[1], &ways[2]));
+    CHECK_OK(pc_sequence_fork(&fork, sequences[1], &how));
     CHECK_OK(pc_batch_add(batch, fork));
     for (int i = 0; i < MAX_TOKENS; i++)
         CHECK(pc_batch_step(batch) >= 0);
@@ -412,10 +440,12 @@ static void padded_vocabulary(void)
 
 int main(void)
 {
+    int32_t drawn[MAX_TOKENS], again[MAX_TOKENS];
     padded_vocabulary();
     join_and_leave(1);
     join_and_leave(2);
-    forks();
+    forks(drawn, NULL);
+    forks(again, drawn);
     one_fails();
     two_fail();
     arguments();

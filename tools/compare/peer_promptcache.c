@@ -129,6 +129,23 @@ static void running_free(running *r)
     pc_batch_free(r->batch);
 }
 
+/* Why a step did not give every sequence a token. */
+static const char *end_of(const running *r, pc_status status)
+{
+    const char *text = status < 0 ? pc_error_text() : "";
+    for (int i = 0; i < r->count && !*text; i++)
+        pc_sequence_error(r->sequences[i], &text);
+    return *text ? text : "a sequence is finished";
+}
+
+static int all_run(const running *r)
+{
+    for (int i = 0; i < r->count; i++)
+        if (pc_sequence_finish(r->sequences[i]) != PC_FINISH_NONE)
+            return 0;
+    return 1;
+}
+
 /* The batch of that composition, after its prefill and a step to warm up. NULL after an error
  * message. */
 static running *running_of(int prefix, int suffix, int count)
@@ -148,11 +165,11 @@ static running *running_of(int prefix, int suffix, int count)
         status = join(r, i);
     for (int i = 0; i < 2 && status == PC_OK; i++)
         status = pc_batch_step(r->batch);
-    if (status == PC_OK) {
+    if (status == PC_OK && all_run(r)) {
         side.count++;
         return r;
     }
-    peer_error(status < 0 ? pc_error_text() : "a sequence is finished");
+    peer_error(end_of(r, status));
     running_free(r);
     return NULL;
 }
@@ -167,11 +184,10 @@ static int steps_of(running *r, int steps)
         pc_status status = pc_batch_step(r->batch);
         times[s] = peer_now() - began;
         if (status != PC_OK)
-            return peer_error(status < 0 ? pc_error_text() : "a sequence is finished");
+            return peer_error(end_of(r, status));
     }
-    for (int i = 0; i < r->count; i++)
-        if (pc_sequence_finish(r->sequences[i]) != PC_FINISH_NONE)
-            return peer_error("a sequence is finished");
+    if (!all_run(r))
+        return peer_error(end_of(r, PC_OK));
     peer_times(times, steps);
     return 1;
 }

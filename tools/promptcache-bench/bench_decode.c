@@ -163,6 +163,9 @@ static int step(const work *w, int arm, double *seconds)
     double began = machine_now();
     pc_status status = pc_batch_step(w->batches[arm]);
     *seconds = machine_now() - began;
+    for (size_t i = 0; status >= 0 && i < w->batch; i++)
+        if (pc_sequence_error(w->sequences[arm][i], NULL) < 0)
+            return input_error("step", NULL);
     if (status == PC_END)
         return plain_error("the steps do not fit into the context of the model, %d tokens",
                            w->b->m.info.context_length);

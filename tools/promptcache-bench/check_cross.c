@@ -71,6 +71,8 @@ static int answer(checking *c, const int32_t *ids, size_t count, size_t wanted, 
         status = pc_batch_add(batch, sequence);
     while (status == PC_OK)
         status = pc_batch_step(batch);
+    if (status >= 0)
+        status = pc_sequence_error(sequence, NULL);
     if (status < 0)
         c->code = input_error("request", NULL);
     const int32_t *tokens = pc_sequence_tokens(sequence, &made);

@@ -89,6 +89,8 @@ static pc_status step(stepper *s, size_t index, const float **logits, size_t *vo
     size_t count;
     const int32_t *tokens;
     pc_status status = pc_batch_step(s->batch);
+    if (status >= 0)
+        status = pc_sequence_error(s->sequence, NULL);
     if (status < 0)
         return status;
     tokens = pc_sequence_tokens(s->sequence, &count);

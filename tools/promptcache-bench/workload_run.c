@@ -131,11 +131,13 @@ static void finish_request(runner *n, size_t i)
 }
 
 /* Notes the new tokens of all sequences after a pass. */
-static void note_tokens(runner *n)
+static int note_tokens(runner *n)
 {
     for (size_t i = n->running; i-- > 0;) {
         request *r = n->active[i];
         size_t count = 0;
+        if (pc_sequence_error(r->sequence, NULL) < 0)
+            return input_error("step", NULL);
         pc_sequence_tokens(r->sequence, &count);
         n->out->generated += count - r->generated;
         r->generated = count;
@@ -144,6 +146,7 @@ static void note_tokens(runner *n)
         if (pc_sequence_finish(r->sequence) != PC_FINISH_NONE)
             finish_request(n, i);
     }
+    return EXIT_OK;
 }
 
 static void show_progress(runner *n)
@@ -177,9 +180,9 @@ static int run_pass(runner *n)
     n->out->seconds += seconds;
     n->out->busy += seconds;
     n->out->passes++;
-    note_tokens(n);
+    code = note_tokens(n);
     show_progress(n);
-    return EXIT_OK;
+    return code;
 }
 
 static int reserve_run(runner *n)

@@ -139,7 +139,7 @@ static int any_steps(const pc_batch *batch)
 static pc_status step_members(pc_batch *batch, pc_sequence *const *all, size_t count,
                               pc_sequence **running, pc_sequence **fresh, float *logits)
 {
-    size_t run = 0, new = 0;
+    size_t run = 0, fresh_count = 0;
     pc_status status;
     for (size_t i = 0; i < count; i++) {
         pc__sequence_ref(all[i]);
@@ -148,9 +148,9 @@ static pc_status step_members(pc_batch *batch, pc_sequence *const *all, size_t c
         if (!all[i]->finish && all[i]->placed.sequence)
             running[run++] = all[i];
         else if (!all[i]->finish)
-            insert_by_priority(fresh, new ++, all[i]);
+            insert_by_priority(fresh, fresh_count++, all[i]);
     }
-    start_new(batch, fresh, new, logits, running, &run);
+    start_new(batch, fresh, fresh_count, logits, running, &run);
     status = pc__sequences_step(running, run, logits);
     for (size_t i = 0; i < count; i++) {
         all[i]->stepping = 0;

@@ -471,32 +471,33 @@ pc_status pc_sequence_set_options(pc_sequence *s, const pc_generate_options *opt
 {
     PC__HOLD(pc_sequence, s);
     static const char call[] = "pc_sequence_set_options";
-    pc__generation new = {.strings = NULL};
+    pc__generation changed = {.strings = NULL};
     pc__sampler sampler = {.mem = NULL};
     float *logits = NULL;
     pc_status status;
     if (!s)
         return pc__fail(PC_ERR_INVALID, "%s: sequence is NULL", call);
     PC__TRY_RETURN(pc__sequence_check(s, 0, call));
-    PC__TRY_RETURN(pc__generation_init(&new, s->model, options, call));
-    if (new.options.samples > 1) {
+    PC__TRY_RETURN(pc__generation_init(&changed, s->model, options, call));
+    if (changed.options.samples > 1) {
         status = pc__fail(PC_ERR_INVALID, "%s: a sequence is one sample; use pc_sequence_fork",
                           call);
         goto done;
     }
-    PC__TRY(pc__sampler_init(&sampler, s->mem, &new.sampling, 0, drawn_vocabulary(s->model)), done);
+    PC__TRY(pc__sampler_init(&sampler, s->mem, &changed.sampling, 0, drawn_vocabulary(s->model)),
+            done);
     if (s->placed.sequence) {
-        PC__TRY(pc__generation_take_over(&new, &s->generation, call), done);
+        PC__TRY(pc__generation_take_over(&changed, &s->generation, call), done);
     } else {
-        PC__TRY(make_logits(&logits, s, &new.options), done);
+        PC__TRY(make_logits(&logits, s, &changed.options), done);
         pc__free(s->mem, s->logits);
         s->logits = logits;
         s->has_logits = 0;
     }
-    use_options(s, &new, &sampler);
+    use_options(s, &changed, &sampler);
 done:
     pc__sampler_end(&sampler);
-    pc__generation_end(&new, s->mem);
+    pc__generation_end(&changed, s->mem);
     return status;
 }
 

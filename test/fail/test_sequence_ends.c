@@ -3,6 +3,7 @@
  * that another sequence's overwrites; an error of one sequence as the result of the step; a
  * sequence that cannot go on as if nothing had happened (other tokens than an undisturbed run); a
  * list of changes that misses some or names freed ones; options that change what they cannot. */
+#include <math.h>
 #include <pthread.h>
 #include <stdatomic.h>
 #include <time.h>
@@ -198,6 +199,7 @@ static void deadline(void)
 {
     const struct timespec nap = {0, 2000000};
     pc_generate_options o = options();
+    pc_stats stats = PC_STATS_INIT;
     stage t;
     o.deadline_seconds = 1e-3;
     if (!start(&t, NULL, 0, &o))
@@ -215,8 +217,9 @@ static void deadline(void)
     CHECK_STATUS(pc_sequence_set_options(t.s, &o), PC_ERR_INVALID);
     CHECK_ERROR_HAS("deadline_seconds is -1");
     o.deadline_seconds = 1e-9;
-    CHECK_STATUS(pc_generate(t.prompt, t.w.cache, &o, NULL), PC_ERR_CANCELLED);
+    CHECK_STATUS(pc_generate(t.prompt, t.w.cache, &o, &stats), PC_ERR_CANCELLED);
     CHECK_ERROR_HAS("deadline");
+    CHECK_INT(stats.finish, PC_FINISH_CANCELLED);
     stop(&t);
 }
 
@@ -421,6 +424,62 @@ static void failing_memory(float temperature)
         stop(&t);
         CHECK_INT(memory.live_blocks, 0);
     }
+}
+
+static int spoilt; /* steps until one gives logits without a number */
+
+static pc_status spoilt_step(void *user, const pc_step_args *args)
+{
+    pc_status status = pc_toy_ops().step(user, args);
+    for (size_t i = 0; i < TOY_VOCAB && status >= 0 && spoilt == 1; i++)
+        args->logits[i] = NAN;
+    spoilt -= spoilt > 0;
+    return status;
+}
+
+/* Rows whose token could not be sampled are taken off again, where the model can. */
+static void no_numbers(void)
+{
+    for (int at = 1; at < 4; at++)
+        for (int cuts = 0; cuts < 2; cuts++) {
+            pc_model_ops ops = pc_toy_ops();
+            pc_generate_options o = options();
+            int32_t want[ANSWER];
+            stage t;
+            memset(&t, 0, sizeof t);
+            ops.step = spoilt_step;
+            ops.truncate = cuts ? ops.truncate : NULL;
+            CHECK_OK(pc_context_new(&t.w.context, NULL));
+            t.w.toy = pc_toy_new(7, 0, 0);
+            CHECK_OK(pc_model_from_ops(&t.w.model, t.w.context, &ops, t.w.toy, pc_toy_free, NULL));
+            CHECK_OK(pc_prompt_from_text(&t.prompt, t.w.model, "what is the word", 16));
+            CHECK_OK(pc_batch_new(&t.batch, t.w.model, NULL));
+            for (int with = 0; with < 2; with++) {
+                spoilt = with ? at : 0;
+                t.s = join(&t, &o);
+                run(&t);
+                if (with) {
+                    CHECK_STATUS(pc_sequence_error(t.s, NULL), PC_ERR_INTERNAL);
+                    CHECK_INT(count_of(t.s), at - 1);
+                }
+                if (with && at > 1 && !cuts) {
+                    CHECK_STATUS(pc_sequence_push(t.s, NULL, 0), PC_ERR_UNSUPPORTED);
+                    CHECK_ERROR_HAS("ops.truncate");
+                } else if (with) {
+                    o.max_tokens = (uint32_t)(ANSWER + 1 - at);
+                    CHECK_OK(pc_sequence_set_options(t.s, &o));
+                    CHECK_OK(pc_sequence_push(t.s, NULL, 0));
+                    run(&t);
+                    CHECK_INT(count_of(t.s), ANSWER);
+                    CHECK(!memcmp(want, pc_sequence_tokens(t.s, NULL), sizeof want));
+                } else if (CHECK_INT(count_of(t.s), ANSWER)) {
+                    memcpy(want, pc_sequence_tokens(t.s, NULL), sizeof want);
+                }
+                if (!with)
+                    pc_sequence_free(t.s);
+            }
+            stop(&t);
+        }
 }
 
 static pc_status dead_step(void *user, const pc_step_args *args)
@@ -696,6 +755,7 @@ int main(void)
     failing_model();
     failing_memory(0);
     failing_memory(1.2f);
+    no_numbers();
     dead();
     changes();
     priorities();

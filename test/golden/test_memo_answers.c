@@ -391,6 +391,30 @@ static void goes_on(world *w)
     drop(&second);
 }
 
+/* Once the prompt is computed, options name the memo that it was made with, or none. */
+static void memo_stays(world *w)
+{
+    pc_generate_options there = with(w->memo, 0), none = with(NULL, 0);
+    there.flags = none.flags = PC_GENERATE_LOGITS | PC_GENERATE_KEEP;
+    for (int i = 0; i < 2; i++) {
+        pc_sequence *s = sequence_of(w, 7, NULL, i ? there : none), *copy = NULL;
+        said to = {.count = 0};
+        to.logits = calloc(ANSWER * (size_t)w->info.vocab, sizeof *to.logits);
+        CHECK_OK(pc_sequence_set_options(s, &none));
+        CHECK_OK(pc_sequence_set_options(s, i ? &there : &none));
+        step_all(w, s, &to);
+        CHECK_STATUS(pc_sequence_set_options(s, &there), i ? PC_OK : PC_ERR_STATE);
+        if (!i)
+            CHECK_ERROR_HAS("memo cannot change any more");
+        CHECK_OK(pc_sequence_set_options(s, &none));
+        CHECK_OK(pc_sequence_fork(&copy, s, NULL));
+        CHECK_STATUS(pc_sequence_set_options(copy, &there), i ? PC_OK : PC_ERR_STATE);
+        pc_sequence_free(copy);
+        pc_sequence_free(s);
+        drop(&to);
+    }
+}
+
 /* One with maps and one without, in one batch. */
 static void together(world *w)
 {
@@ -489,6 +513,7 @@ int main(void)
     on_disk(&w);
     verified(&w);
     goes_on(&w);
+    memo_stays(&w);
     together(&w);
     by_layer(&w);
     refusals(&w);

@@ -262,7 +262,11 @@ static void another_thread(void)
     atomic_store(&rival.go, 1);
     CHECK_INT(pthread_create(&thread, NULL, cancel_all, &rival), 0);
     for (int round = 0; left && round < 100000; round++) {
+        pc_sequence *copy;
         CHECK(pc_batch_step(t.batch) >= 0);
+        if (pc_sequence_fork(&copy, all[round % MANY], NULL) != PC_ERR_STATE) /* not prefilled */
+            CHECK(copy != NULL);
+        pc_sequence_free(copy);
         left = 0;
         for (int i = 0; i < MANY; i++) {
             uint32_t finish = pc_sequence_finish(all[i]);

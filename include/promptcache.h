@@ -51,16 +51,17 @@
  * - A call that can fail returns pc_status: 0 is success, > 0 a normal outcome with another
  *   meaning, < 0 an error. After an error, pc_error_text() names place and cause in one line.
  * - Every call can return PC_ERR_INVALID (a NULL argument, an unknown flag or enumerator, a NaN, an
- *   array longer than memory, a struct without its INIT macro) and PC_ERR_NOMEM. An enumerator that
- *   exists, but not for this call, is PC_ERR_UNSUPPORTED. So is a field that is set in a struct and
- *   that this library does not know. Comments name the other codes; doc/errors.md explains them
+ *   array longer than memory, a struct that was not initialised) and PC_ERR_NOMEM. An enumerator
+ * that exists, but not for this call, is PC_ERR_UNSUPPORTED. So is a field that is set in a struct
+ * and that this library does not know. Comments name the other codes; doc/errors.md explains them
  *   all.
  * - `pc_x_new/load/parse(&out, ...)` sets *out to NULL on failure. `pc_x_free(NULL)` does nothing;
  *   `pc_x_count(NULL)` is 0. Objects hold references to each other, so they may be freed in any
  *   order.
  * - Option and result structs begin with struct_size. INIT macros set it, and zero everything else:
- *   zero is the default of every field. NULL for an option struct means all defaults. Reserved
- *   fields and unknown flag bits must be zero.
+ *   zero is the default of every field. For languages without macros, pc_x_init(&x, sizeof x) does
+ *   the same to a pc_x. NULL for an option struct means all defaults. Reserved fields and unknown
+ *   flag bits must be zero.
  * - Constants are enumerators of type int. Flags fit 31 bits, their fields are uint64_t: set them
  *   by `flags |= PC_A | PC_B`, clear one by `flags &= ~(uint64_t)PC_A`.
  * - Strings are UTF-8. Token ids are int32_t, positions int64_t. Sizes count bytes or tokens, as
@@ -176,13 +177,14 @@ typedef struct pc_context pc_context;
  * must not call the library, but for the calls that free an object, and of these not
  * pc_systems_free. */
 typedef struct pc_allocator {
-    void *user;
+    void *user; /* first argument of both functions */
     /* `size` bytes, aligned to `align` (a power of two), or NULL. */
     void *(*alloc)(void *user, size_t size, size_t align);
     /* The same size and alignment as in alloc. */
     void (*free)(void *user, void *ptr, size_t size, size_t align);
 } pc_allocator;
 
+/* Levels of a line of the log. */
 enum { PC_LOG_ERROR = 1, PC_LOG_WARN = 2, PC_LOG_INFO = 3, PC_LOG_DEBUG = 4 };
 /* Gets a line of the log, without a newline, borrowed for the call. Any thread may call it. It may
  * call no more of the library than pc_allocator may. */
@@ -199,11 +201,11 @@ typedef int32_t (*pc_progress_fn)(void *user, const char *what, uint64_t done, u
 
 typedef struct pc_context_options {
     size_t struct_size;
-    const pc_allocator *allocator; /* copied; NULL: the C library's */
-    pc_log_fn log;                 /* NULL: silent */
-    void *log_user;
+    const pc_allocator *allocator;   /* copied; NULL: the C library's */
+    pc_log_fn log;                   /* NULL: silent */
+    void *log_user;                  /* given to log */
     pc_parallel_for_fn parallel_for; /* NULL: a pool of the library */
-    void *parallel_user;
+    void *parallel_user;             /* given to parallel_for */
     uint32_t threads; /* of the library's pool, or width of parallel_for; 0: one per usable core */
     uint32_t reserved;
     /* What computes: "cpu", or the name of a backend module. NULL: PC_BACKEND of the environment,
@@ -237,6 +239,9 @@ enum {
     PC_DTYPE_I8 = 4,
     PC_DTYPE_I16 = 5
 };
+enum { PC_DTYPE_ROOM = 16 }; /* length of arrays by number format, with room for later ones */
+
+/* How a model knows the positions of its tokens. */
 enum { PC_POSITION_NONE = 0, PC_POSITION_ROPE = 1, PC_POSITION_ALIBI = 2, PC_POSITION_LEARNED = 3 };
 
 /* pc_model_options.flags */
@@ -266,7 +271,7 @@ typedef struct pc_model_options {
      * weights are checked and loaded: several times a second, unless the application's own
      * pc_parallel_for leaves the calling thread idle; then between steps alone. */
     pc_progress_fn progress;
-    void *progress_user;
+    void *progress_user; /* given to progress */
     /* Folder in which packed weights are kept, so that the next load neither digests nor packs
      * them; it is made if it is missing. The file there takes about the memory of the weights, and
      * is written anew when the model's files, the kernels or the library differ. The model maps it
@@ -279,22 +284,22 @@ typedef struct pc_model_info {
     size_t struct_size;
     char architecture[32];   /* "llama", "falcon", … */
     uint8_t fingerprint[32]; /* digest of everything in the weights that changes K and V */
-    int32_t layers;
-    int32_t heads;
-    int32_t kv_heads;
-    int32_t head_dim;
-    int32_t hidden;
+    int32_t layers;          /* that have K and V */
+    int32_t heads;           /* of queries, in each layer */
+    int32_t kv_heads;        /* heads of K and V in each layer */
+    int32_t head_dim;        /* width of one head of K */
+    int32_t hidden;          /* width of a hidden state */
     int32_t vocab; /* rows of logits; an id that the tokenizer does not have is never sampled */
     /* Largest position + 1 that the model was made for, with linear scaling and YaRN. 0: no limit
      * (dynamic NTK, or the files name none). */
     int32_t context_length;
-    uint32_t position_scheme; /* PC_POSITION_… */
-    uint32_t compute;         /* PC_DTYPE_… */
-    uint32_t relocatable;     /* 1: a segment may stand at any start */
-    int32_t token_bos;        /* -1: none */
-    int32_t token_eos;
-    int32_t token_unk;
-    int32_t token_pad;
+    uint32_t position_scheme;    /* PC_POSITION_… */
+    uint32_t compute;            /* PC_DTYPE_… */
+    uint32_t relocatable;        /* 1: a segment may stand at any start */
+    int32_t token_bos;           /* -1: none */
+    int32_t token_eos;           /* -1: none */
+    int32_t token_unk;           /* -1: none */
+    int32_t token_pad;           /* -1: none */
     uint64_t weight_bytes;       /* in memory */
     uint64_t kv_bytes_per_token; /* of encoded segments: K and V, all layers, I8 with scales */
     uint32_t bidirectional;      /* 1: an encoder, for pc_prefill only */
@@ -326,6 +331,7 @@ PC_API void pc_model_free(pc_model *model);
 /* Writes up to info->struct_size bytes of the model's facts. */
 PC_API pc_status pc_model_get_info(const pc_model *model, pc_model_info *info);
 
+/* Flags of pc_tokenize and pc_detokenize. */
 enum {
     PC_TOKENIZE_SPECIAL = 1, /* the text of a special token becomes that token, and back */
     PC_TOKENIZE_BOS = 2      /* adds BOS and EOS by the model's convention */
@@ -356,7 +362,9 @@ enum {
     PC_TIER_DISK = 4,
     PC_TIER_REMOTE = 5
 };
-#define PC_TIER_COUNT 6 /* length of arrays by tier */
+enum { PC_TIER_ROOM = 16 }; /* length of arrays by tier, with room for later ones */
+/* For loops over the tiers: one more than the last of this header. A later one may have more. */
+enum { PC_TIER_COUNT = 6 };
 
 /* How states are written in a record. RAW and ZSTD (byte planes, compressed) lose nothing. I8 and
  * I4 (K with a scale per channel of each page, V with one per token) do: states that were read from
@@ -384,7 +392,7 @@ typedef struct pc_event {
     uint32_t kind;   /* PC_EVENT_… */
     uint32_t tier;   /* PC_TIER_… */
     uint32_t reason; /* PC_REASON_… */
-    uint32_t tokens;
+    uint32_t tokens; /* of the segment */
     /* What DISK evicts or removes of sealed records that this process has neither written nor read
      * is told by its name instead (pc_record_info.name). */
     uint8_t key[32];
@@ -423,8 +431,8 @@ typedef struct pc_cache_options {
     /* Budget of RAM, with pins, running loads and data that waits to be written to other tiers.
      * 0: 1 GiB. Below 4 MiB, 1 MiB more may wait. */
     uint64_t ram_bytes;
-    const void *salt; /* part of every key: states are never served to another salt */
-    size_t salt_size;
+    const void *salt;          /* part of every key: states are never served to another salt */
+    size_t salt_size;          /* bytes of salt; 0: none */
     uint64_t flags;            /* PC_CACHE_… */
     uint64_t compressed_bytes; /* budget of COMPRESSED; 0: no such tier */
     const char *disk_path; /* folder of DISK, made if missing; processes may share it; NULL: none */
@@ -439,7 +447,7 @@ typedef struct pc_cache_options {
     uint32_t remote_codec;      /* default: ZSTD; with a seal_key RAW (doc/store.md) */
     uint32_t io_threads;        /* for tiers below RAM; 0: 2 if there are any */
     const pc_codec_ops *codecs; /* [codec_count] of the application (extend.h), copied */
-    size_t codec_count;
+    size_t codec_count;         /* length of codecs */
     /* 32 bytes that seal records of DISK and REMOTE (XChaCha20-Poly1305). Copied, zeroed with the
      * cache. NULL: records are not sealed. */
     const uint8_t *seal_key;
@@ -447,10 +455,10 @@ typedef struct pc_cache_options {
     /* Of one load or store, with connecting; then the request computes. 0: 2. */
     double deadline_seconds;
     pc_event_fn on_event; /* may be NULL */
-    void *event_user;
+    void *event_user;     /* given to on_event */
     /* Told when the bytes of a tier have changed. Rules as on_event. May be NULL. */
     void (*on_bytes)(void *user, uint32_t tier, uint64_t bytes, uint64_t budget);
-    void *bytes_user;
+    void *bytes_user; /* given to on_bytes */
     /* Percent of the budget of RAM, COMPRESSED and DISK that the entries of one tenant (one salt,
      * or none) may take: a tenant over it makes room among its own entries. pc_cache_set_quota sets
      * other limits for single tenants. A folder remembers the number: it holds for all caches that
@@ -464,47 +472,47 @@ typedef struct pc_cache_options {
  * segments + evicted + removed. */
 typedef struct pc_cache_stats {
     size_t struct_size;
-    uint64_t lookups;
-    uint64_t hits; /* of any tier */
-    uint64_t misses;
-    uint64_t stored;
-    uint64_t refused; /* larger than the room that the budget leaves */
-    uint64_t evicted;
-    uint64_t removed;
-    uint64_t segments; /* now */
-    uint64_t segment_bytes;
-    uint64_t pinned_bytes;
-    uint64_t budget_bytes;
-    uint64_t dropped; /* sum of pc_tier_stats.dropped */
+    uint64_t lookups;       /* segments that were looked up */
+    uint64_t hits;          /* of any tier */
+    uint64_t misses;        /* that no tier served */
+    uint64_t stored;        /* segments that RAM took */
+    uint64_t refused;       /* larger than the room that the budget leaves */
+    uint64_t evicted;       /* from RAM, to make room */
+    uint64_t removed;       /* from RAM: cleared, expired, or by hand */
+    uint64_t segments;      /* now */
+    uint64_t segment_bytes; /* of RAM, taken by segments now */
+    uint64_t pinned_bytes;  /* of segment_bytes: pinned */
+    uint64_t budget_bytes;  /* what RAM may take */
+    uint64_t dropped;       /* sum of pc_tier_stats.dropped */
 } pc_cache_stats;
 
 /* Counters of one tier. offered = stored + refused + failed + known. stored + found = segments +
  * evicted + removed + lost. lookups = hits + misses + load_failed. */
 typedef struct pc_tier_stats {
     size_t struct_size;
-    uint64_t offered;
-    uint64_t stored;
-    uint64_t found; /* DISK: that were there at opening, or that other processes wrote */
-    uint64_t known; /* offered, but there already */
-    uint64_t refused;
-    uint64_t failed;
-    uint64_t evicted;
-    uint64_t removed;
-    uint64_t lost; /* gone or damaged */
-    uint64_t segments;
-    uint64_t segment_bytes;
-    uint64_t pinned_bytes;
-    uint64_t budget_bytes;
+    uint64_t offered;       /* segments that were to be stored */
+    uint64_t stored;        /* segments that it took */
+    uint64_t found;         /* DISK: that were there at opening, or that other processes wrote */
+    uint64_t known;         /* offered, but there already */
+    uint64_t refused;       /* larger than the room that the budget leaves */
+    uint64_t failed;        /* could not be stored */
+    uint64_t evicted;       /* to make room */
+    uint64_t removed;       /* cleared, expired, or by hand */
+    uint64_t lost;          /* gone or damaged */
+    uint64_t segments;      /* that it has now */
+    uint64_t segment_bytes; /* that they take */
+    uint64_t pinned_bytes;  /* of segment_bytes: pinned */
+    uint64_t budget_bytes;  /* what the tier may take; REMOTE: 0 */
     uint64_t staging_bytes; /* of segment_bytes: being loaded or written */
-    uint64_t lookups;
-    uint64_t hits;
-    uint64_t misses;
-    uint64_t load_failed;
+    uint64_t lookups;       /* segments that it was asked for */
+    uint64_t hits;          /* segments that it gave */
+    uint64_t misses;        /* segments that it did not have */
+    uint64_t load_failed;   /* segments that it had but could not give */
     uint64_t slower_than_compute; /* of misses: it was there, but computing promised to be faster */
-    uint64_t bytes_read;
-    uint64_t bytes_written;
-    double seconds_read;
-    double seconds_written;
+    uint64_t bytes_read;          /* of records */
+    uint64_t bytes_written;       /* of records */
+    double seconds_read;          /* of reading, all threads */
+    double seconds_written;       /* of writing, all threads */
     /* DISK: bytes of mapped files, in RAM (and in its segment_bytes and budget) or in use. They are
      * page cache, not memory of pc_allocator. */
     uint64_t mapped_bytes;
@@ -599,23 +607,25 @@ PC_API void pc_schema_free(pc_schema *schema);
 PC_API const char *pc_schema_name(const pc_schema *schema); /* borrowed */
 PC_API int64_t pc_schema_length(const pc_schema *schema);   /* positions that it spans */
 
+/* pc_relay.flags */
 enum {
+    /* No format: the model's chat template frames system prompt and request. */
     PC_RELAY_CHAT = 1
-}; /* no format: the model's chat template frames system prompt and request */
+};
 
 /* A schema made of a format string, as RelayAttention's code has it (section 3.3 of the paper). */
 typedef struct pc_relay {
     size_t struct_size;
-    const char *name;   /* of the schema; NULL: "system" */
-    const char *format; /* NULL: "{__SYS_PROMPT}{__USR_PROMPT}" */
-    size_t format_size;
+    const char *name;        /* of the schema; NULL: "system" */
+    const char *format;      /* NULL: "{__SYS_PROMPT}{__USR_PROMPT}" */
+    size_t format_size;      /* bytes of format */
     const char *format_file; /* or a file that holds it; a final line break is dropped */
     const char *system;      /* the system prompt; blanks at its ends are dropped */
-    size_t system_size;
+    size_t system_size;      /* bytes of system */
     const char *system_file; /* or a file that holds it */
     const int32_t *tokens;   /* or the tokens of everything before the user slot, as they are */
-    size_t token_count;
-    uint64_t flags; /* PC_RELAY_… */
+    size_t token_count;      /* length of tokens */
+    uint64_t flags;          /* PC_RELAY_… */
 } pc_relay;
 
 /* Makes a schema of a format string with "{__SYS_PROMPT}" and, behind it, "{__USR_PROMPT}". A brace
@@ -629,6 +639,7 @@ typedef struct pc_relay {
 PC_API pc_status pc_schema_from_relay(pc_schema **out, const pc_model *model,
                                       const pc_relay *relay);
 
+/* Elements of a schema: pc_item.kind. */
 enum {
     PC_ITEM_MODULE = 1,
     PC_ITEM_UNION = 2,
@@ -636,19 +647,19 @@ enum {
     PC_ITEM_PARAMETER = 4,
     PC_ITEM_SLOT = 5
 };
-enum { PC_ITEM_UNCACHED = 1 }; /* cache="false" */
+enum { PC_ITEM_UNCACHED = 1 }; /* pc_item.flags: cache="false" */
 
 /* One element of a schema's layout. Strings are borrowed from the schema. */
 typedef struct pc_item {
     size_t struct_size;
-    uint32_t kind; /* PC_ITEM_… */
-    uint32_t depth;
+    uint32_t kind;    /* PC_ITEM_… */
+    uint32_t depth;   /* modules around it */
     const char *path; /* a text has its parent's (root: ""), a union its parent's and "/union" */
     /* Of a text: as tokenised. Of a slot: the text behind each request. Else "". */
     const char *text;
     int64_t start;  /* position */
     int64_t length; /* positions */
-    uint64_t flags;
+    uint64_t flags; /* PC_ITEM_UNCACHED */
 } pc_item;
 
 /* The layout in document order, without the root. PC_ERR_NOT_FOUND beyond its end. */
@@ -668,12 +679,12 @@ typedef struct pc_encode_options {
     size_t struct_size;
     uint32_t encoding; /* PC_ENCODE_… */
     uint32_t reserved;
-    pc_progress_fn progress;
-    void *progress_user;
-    double ttl_seconds; /* of what is stored; 0: the cache's */
-    int32_t priority;   /* lower priorities are evicted first; 0 */
-    uint32_t pin;       /* 1: pins what is encoded for pin_owner */
-    uint64_t pin_owner;
+    pc_progress_fn progress;     /* may be NULL */
+    void *progress_user;         /* given to progress */
+    double ttl_seconds;          /* of what is stored; 0: the cache's */
+    int32_t priority;            /* lower priorities are evicted first; 0 */
+    uint32_t pin;                /* 1: pins what is encoded for pin_owner */
+    uint64_t pin_owner;          /* as in pc_cache_pin */
     double pin_seconds;          /* 0: no end */
     uint64_t rope_regime_length; /* of later requests, if longer than the schema; 0: the schema's */
 } pc_encode_options;
@@ -723,6 +734,7 @@ PC_API pc_status pc_prompt_fill_tokens(pc_prompt **out, const pc_schema *schema,
                                        const int32_t *tokens, size_t count);
 PC_API void pc_prompt_free(pc_prompt *prompt);
 
+/* Where a part comes from: pc_part.kind. */
 enum {
     PC_PART_CACHED = 1,   /* text of the schema, from the cache */
     PC_PART_ARGUMENT = 2, /* Prompt Cache, section 3.2.2 */
@@ -737,8 +749,8 @@ typedef struct pc_part {
     uint32_t reserved;
     const char *path;      /* of its item; "" of a plain prompt */
     const int32_t *tokens; /* [count] */
-    size_t count;
-    int64_t start; /* position of the first */
+    size_t count;          /* length of tokens */
+    int64_t start;         /* position of the first */
 } pc_part;
 
 /* The parts, by position. PC_ERR_NOT_FOUND beyond their end. */
@@ -755,6 +767,7 @@ enum {
     PC_VISIBLE_ALL = 1          /* all, as the published code has it */
 };
 
+/* How much of what was reused is computed again: the repair level. */
 enum {
     PC_REPAIR_SCAFFOLD = 0, /* uses joint states of a scaffold that the prompt imports whole */
     PC_REPAIR_NONE = 1,     /* single states only */
@@ -771,7 +784,7 @@ typedef struct pc_sampling {
     float top_p;              /* 0: 1 */
     float repetition_penalty; /* 0: 1 */
     uint32_t top_k;           /* 0: all */
-    uint64_t seed;
+    uint64_t seed;            /* of the draws; the same one gives the same tokens */
 } pc_sampling;
 
 /* Gets text of a sample as it becomes final: never empty, never part of a character, not
@@ -784,9 +797,9 @@ typedef int32_t (*pc_text_fn)(void *user, uint32_t sample, const char *text, siz
 /* From position `first` on, states belong to the tenant of this salt instead of the cache's. A part
  * of the prompt belongs as a whole to the salt at its first token. */
 typedef struct pc_salt {
-    int64_t first;
-    const void *data;
-    size_t size;
+    int64_t first;    /* position from which it holds */
+    const void *data; /* NULL with size 0: no salt */
+    size_t size;      /* bytes of data */
 } pc_salt;
 
 /* pc_generate_options.flags */
@@ -801,27 +814,27 @@ enum {
 
 typedef struct pc_generate_options {
     size_t struct_size;
-    uint32_t max_tokens; /* 0: 256; of a sequence: since the last push */
-    uint32_t samples;    /* 0: 1; samples share everything but their tails */
-    uint32_t encoding;   /* PC_ENCODE_… */
-    uint32_t repair;     /* PC_REPAIR_… */
-    uint32_t repair_tokens;
-    float repair_percent;
-    uint32_t visibility;         /* PC_VISIBLE_… */
-    int32_t priority;            /* in a step, prompts of a higher one are computed first */
-    const pc_sampling *sampling; /* NULL: greedy; sample i uses seed + i */
-    const int32_t *stop_tokens;  /* besides the model's own */
-    size_t stop_token_count;
-    const char *const *stop_strings;
-    size_t stop_string_count;
-    pc_text_fn on_text;
-    void *on_text_user;
+    uint32_t max_tokens;             /* 0: 256; of a sequence: since the last push */
+    uint32_t samples;                /* 0: 1; samples share everything but their tails */
+    uint32_t encoding;               /* PC_ENCODE_… */
+    uint32_t repair;                 /* PC_REPAIR_… */
+    uint32_t repair_tokens;          /* of PC_REPAIR_FIRST */
+    float repair_percent;            /* of PC_REPAIR_TOP */
+    uint32_t visibility;             /* PC_VISIBLE_… */
+    int32_t priority;                /* in a step, prompts of a higher one are computed first */
+    const pc_sampling *sampling;     /* NULL: greedy; sample i uses seed + i */
+    const int32_t *stop_tokens;      /* besides the model's own */
+    size_t stop_token_count;         /* length of stop_tokens */
+    const char *const *stop_strings; /* end a sample; not part of its text */
+    size_t stop_string_count;        /* length of stop_strings */
+    pc_text_fn on_text;              /* gets the text; NULL: nobody does */
+    void *on_text_user;              /* given to on_text */
     /* Polled between and inside steps. Non-zero: PC_ERR_CANCELLED. See pc_sequence_cancel too. */
     int32_t (*cancelled)(void *user);
-    void *cancel_user;
+    void *cancel_user;    /* given to cancelled */
     uint64_t flags;       /* PC_GENERATE_… */
     const pc_salt *salts; /* [salt_count] ascending by `first` */
-    size_t salt_count;
+    size_t salt_count;    /* length of salts */
     /* Attention maps of similar prompts (memo.h), for plain prompts that the cache has nothing of.
      * Not with salts: maps have no tenants. NULL: none. */
     pc_memo *memo;
@@ -876,12 +889,13 @@ enum {
     PC_REASON_KERNELS = 22 /* other kernels may have computed the stored states */
 };
 
+/* Why a sample ended. */
 enum {
-    PC_FINISH_NONE = 0,
+    PC_FINISH_NONE = 0, /* it has not */
     PC_FINISH_STOP_TOKEN = 1,
     PC_FINISH_STOP_STRING = 2,
     PC_FINISH_LENGTH = 3, /* max_tokens, or the end of the model's context or of the RoPE regime */
-    PC_FINISH_CALLBACK = 4,
+    PC_FINISH_CALLBACK = 4, /* on_text wanted it */
     PC_FINISH_ERROR = 5,    /* pc_sequence_error says which */
     PC_FINISH_CANCELLED = 6 /* PC_ERR_CANCELLED: by `cancelled`, pc_sequence_cancel or a deadline */
 };
@@ -904,32 +918,32 @@ typedef struct pc_memo_result {
 /* tokens_prompt = tokens_cached + tokens_encoded + tokens_repaired + tokens_new + tokens_memo. */
 typedef struct pc_stats {
     size_t struct_size;
-    uint64_t tokens_prompt;
-    uint64_t tokens_cached;              /* from the cache, any tier */
-    uint64_t tokens_encoded;             /* of modules that were missing */
-    uint64_t tokens_repaired;            /* cached tokens that were computed again */
-    uint64_t tokens_new;                 /* arguments and free text */
-    uint64_t tokens_generated;           /* all samples */
-    uint64_t bytes_reused;               /* of K and V */
-    uint32_t exactness;                  /* PC_EXACT … */
-    uint32_t repair;                     /* level that took effect */
-    uint32_t miss_reason;                /* PC_REASON_… of the first part that was not reused */
-    uint32_t finish;                     /* PC_FINISH_… of sample 0 */
-    double seconds_assemble;             /* look-ups and placement */
-    double seconds_encode;               /* missing modules */
-    double seconds_prefill;              /* new and repaired tokens, until the first logits */
-    double seconds_ttft;                 /* from the call to the first sampled token */
-    double seconds_decode;               /* the rest */
-    uint64_t tokens_tier[PC_TIER_COUNT]; /* tokens_cached by tier */
-    uint64_t bytes_loaded;               /* from tiers below RAM */
-    double seconds_load;                 /* of waiting for them */
-    uint32_t lossy;                      /* 1: some states went through a lossy codec */
+    uint64_t tokens_prompt;             /* all tokens before the answer */
+    uint64_t tokens_cached;             /* from the cache, any tier */
+    uint64_t tokens_encoded;            /* of modules that were missing */
+    uint64_t tokens_repaired;           /* cached tokens that were computed again */
+    uint64_t tokens_new;                /* arguments and free text */
+    uint64_t tokens_generated;          /* all samples */
+    uint64_t bytes_reused;              /* of K and V */
+    uint32_t exactness;                 /* PC_EXACT … */
+    uint32_t repair;                    /* level that took effect */
+    uint32_t miss_reason;               /* PC_REASON_… of the first part that was not reused */
+    uint32_t finish;                    /* PC_FINISH_… of sample 0 */
+    double seconds_assemble;            /* look-ups and placement */
+    double seconds_encode;              /* missing modules */
+    double seconds_prefill;             /* new and repaired tokens, until the first logits */
+    double seconds_ttft;                /* from the call to the first sampled token */
+    double seconds_decode;              /* the rest */
+    uint64_t tokens_tier[PC_TIER_ROOM]; /* tokens_cached by tier */
+    uint64_t bytes_loaded;              /* from tiers below RAM */
+    double seconds_load;                /* of waiting for them */
+    uint32_t lossy;                     /* 1: some states went through a lossy codec */
     /* 1: other kernels, or unknown ones, computed some states: they differ by rounding
      * (PC_CACHE_OWN_KERNELS). */
     uint32_t other_kernels;
     uint64_t tokens_memo; /* computed with another prompt's maps: values only, keys afterwards */
-    pc_memo_result memo;
-    double seconds_memo; /* features, search, fetching maps; computing is in seconds_prefill */
+    pc_memo_result memo;  /* what the memo answered */
+    double seconds_memo;  /* features, search, fetching maps; computing is in seconds_prefill */
     /* That selected the RoPE frequencies. 0: the model has one RoPE regime. */
     uint64_t rope_regime_length;
     /* LongRoPE: 1 short, 2 long. Dynamic NTK: 1 as trained, else the length. 0: one RoPE regime. */
@@ -1055,6 +1069,7 @@ typedef struct pc_batch_stats {
     uint64_t tokens_seen;   /* each token counts once for every sequence that sees it */
     uint64_t tokens_stored; /* each token counts once */
 } pc_batch_stats;
+/* Counts what the next step reads. */
 PC_API pc_status pc_batch_get_stats(const pc_batch *batch, pc_batch_stats *stats);
 /* Computes one token for every unfinished sequence; the first step of a sequence prefills it, by
  * `priority`, then in the order of joining. Blocks. Returns PC_OK (some go on), PC_END (all are
@@ -1093,6 +1108,29 @@ PC_API pc_sequence *const *pc_batch_changed(const pc_batch *batch, size_t *count
 #define PC_BATCH_OPTIONS_INIT {sizeof(pc_batch_options), 0, 0}
 #define PC_BATCH_STATS_INIT {sizeof(pc_batch_stats), 0, 0, 0, 0}
 /* clang-format on */
+
+/* Default options for languages without macros: writes `size` zero bytes, then sets struct_size to
+ * `size`, the caller's sizeof of the struct. So nothing behind the caller's struct is touched,
+ * whichever release the library is of. NULL, or a size below that of struct_size, does nothing. Any
+ * thread. */
+PC_API void pc_context_options_init(pc_context_options *options, size_t size);
+PC_API void pc_model_options_init(pc_model_options *options, size_t size);
+PC_API void pc_model_info_init(pc_model_info *info, size_t size);
+PC_API void pc_cache_options_init(pc_cache_options *options, size_t size);
+PC_API void pc_cache_stats_init(pc_cache_stats *stats, size_t size);
+PC_API void pc_tier_stats_init(pc_tier_stats *stats, size_t size);
+PC_API void pc_schema_options_init(pc_schema_options *options, size_t size);
+PC_API void pc_relay_init(pc_relay *relay, size_t size);
+PC_API void pc_item_init(pc_item *item, size_t size);
+PC_API void pc_encode_options_init(pc_encode_options *options, size_t size);
+PC_API void pc_prompt_options_init(pc_prompt_options *options, size_t size);
+PC_API void pc_part_init(pc_part *part, size_t size);
+PC_API void pc_sampling_init(pc_sampling *sampling, size_t size);
+PC_API void pc_generate_options_init(pc_generate_options *options, size_t size);
+PC_API void pc_stats_init(pc_stats *stats, size_t size);
+PC_API void pc_fork_options_init(pc_fork_options *options, size_t size);
+PC_API void pc_batch_options_init(pc_batch_options *options, size_t size);
+PC_API void pc_batch_stats_init(pc_batch_stats *stats, size_t size);
 
 #ifdef __cplusplus
 }

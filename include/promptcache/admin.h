@@ -25,7 +25,7 @@ typedef struct pc_systems pc_systems;
 typedef struct pc_systems_options {
     size_t struct_size;
     const char *format; /* of text and tokens (pc_relay); NULL: "{__SYS_PROMPT}{__USR_PROMPT}" */
-    size_t format_size;
+    size_t format_size; /* bytes of format */
     const char *format_file; /* or a file that holds it */
     uint32_t encoding;       /* PC_ENCODE_… of later requests; not EXACT */
     uint32_t reserved;
@@ -35,7 +35,7 @@ typedef struct pc_systems_options {
 
 typedef struct pc_system_info {
     size_t struct_size;
-    char name[64];
+    char name[64];   /* with its NUL */
     int64_t length;  /* positions */
     uint64_t pinned; /* segments in the cache */
     uint64_t filled; /* how often the name was filled in since it was last absent */
@@ -75,8 +75,8 @@ PC_API pc_status pc_systems_get(pc_systems *systems, size_t index, pc_system_inf
  * one. */
 typedef struct pc_model_file pc_model_file;
 
+/* What it is: pc_model_file_info.kind. */
 enum { PC_MODEL_FILE_GGUF = 1, PC_MODEL_FILE_FOLDER = 2, PC_MODEL_FILE_LLAMA2C = 3 };
-#define PC_MODEL_FILE_KV 5 /* length of kv_bytes */
 
 /* More than pc_model_info says. Texts are borrowed from the pc_model_file. */
 typedef struct pc_model_file_info {
@@ -95,13 +95,13 @@ typedef struct pc_model_file_info {
     const char *fixed;        /* why segments cannot be moved, "has learned positions …"; "" */
     const char *backend;      /* that computes: "cpu" */
     uint64_t file_bytes;      /* of all files with weights */
-    uint64_t tensors;
+    uint64_t tensors;         /* in all files */
     uint64_t parameters;      /* numbers in all tensors */
     uint64_t quantised_bytes; /* of pc_model_info.weight_bytes: of what stays quantised */
     /* Of one token of an encoded segment, K and V of all layers, by the PC_DTYPE_… of
-     * pc_model_options.kv. [0]: as the options say. */
-    uint64_t kv_bytes[PC_MODEL_FILE_KV];
-    double rope_theta;
+     * pc_model_options.kv; 0: there is no such format. [0]: as the options say. */
+    uint64_t kv_bytes[PC_DTYPE_ROOM];
+    double rope_theta;      /* base of RoPE; 0: no RoPE */
     double rope_factor;     /* by which the scaling stretches the context; 0: none */
     double rope_length;     /* original context length that the scaling begins at; 0: none */
     int32_t rope_dims;      /* of a head that turn */
@@ -124,10 +124,10 @@ typedef struct pc_model_file_info {
 /* Tensors of one number format. */
 typedef struct pc_model_file_type {
     size_t struct_size;
-    const char *name; /* "Q4_K"; static */
-    uint64_t tensors;
-    uint64_t parameters;
-    uint64_t bytes; /* in the files */
+    const char *name;    /* "Q4_K"; static */
+    uint64_t tensors;    /* that have it */
+    uint64_t parameters; /* numbers in these tensors */
+    uint64_t bytes;      /* in the files */
     /* 1: matrices are computed with as they are stored; 0: they are expanded or rounded to
      * pc_model_info.compute. Vectors are expanded. */
     uint32_t kept;
@@ -160,12 +160,14 @@ typedef struct pc_folder_options {
     uint64_t flags;          /* none yet */
 } pc_folder_options;
 
+enum { PC_KERNELS_ROOM = 64 }; /* bytes of the name of kernels, with its NUL */
+
 /* A record. Without the key of a sealed record, model and shape are zero. */
 typedef struct pc_record_info {
     size_t struct_size;
-    uint8_t key[32];   /* of a sealed record that was not opened: `name` */
-    uint8_t model[32]; /* fingerprint */
-    char architecture[32];
+    uint8_t key[32];          /* of a sealed record that was not opened: `name` */
+    uint8_t model[32];        /* fingerprint */
+    char architecture[32];    /* of the model, as in pc_model_info */
     uint32_t codec;           /* PC_CODEC_… */
     uint32_t lossy;           /* 1: its states went through a lossy codec */
     uint32_t sealed;          /* 1: with a seal_key */
@@ -173,20 +175,21 @@ typedef struct pc_record_info {
     uint32_t dtype;           /* PC_DTYPE_… */
     uint32_t layout;          /* PC_LAYOUT_… */
     uint32_t encoding;        /* PC_ENCODE_… */
-    int32_t layers;
-    int32_t kv_heads;
-    int32_t k_dim;
-    int32_t v_dim;
-    uint32_t version; /* of the format: major * 256 + minor */
-    uint64_t tokens;
-    uint64_t state_bytes; /* as a segment */
-    uint64_t file_bytes;
-    double cost_seconds; /* of computing it */
-    int64_t written;     /* seconds since 1970 */
-    int64_t expires;     /* seconds since 1970; 0: never */
+    int32_t layers;           /* of the states */
+    int32_t kv_heads;         /* of each layer */
+    int32_t k_dim;            /* width of a head of K */
+    int32_t v_dim;            /* width of a head of V */
+    uint32_t version;         /* of the format: major * 256 + minor */
+    uint64_t tokens;          /* of the segment */
+    uint64_t state_bytes;     /* as a segment */
+    uint64_t file_bytes;      /* as it lies in the folder */
+    double cost_seconds;      /* of computing it */
+    int64_t written;          /* seconds since 1970 */
+    int64_t expires;          /* seconds since 1970; 0: never */
     /* Id of its seal_key, which does not reveal the key; part of the file's name. */
     uint8_t seal_id[16];
-    char kernels[32]; /* that computed it (pc_costs.kernels; and oneDNN); "": unknown */
+    /* That computed it, as in pc_costs, with oneDNN if it took part; "": unknown. */
+    char kernels[PC_KERNELS_ROOM];
     char variant[64]; /* of its file's name, between key and suffix; "": none */
     uint32_t opened;  /* 1: all of it could be read; 0: its key or codec is missing */
     uint32_t reserved;
@@ -228,19 +231,22 @@ PC_API pc_status pc_folder_trim(pc_folder *folder, uint64_t bytes, uint64_t *rem
  * in. pc_calibrate measures, and writes the result to a file that all contexts of the user read
  * when they first need it: $PC_COSTS if set (a path with a slash; "builtin": no file),
  * else promptcache/costs in $XDG_CACHE_HOME or ~/.cache. A file of another CPU is not used. */
-#define PC_COST_COUNT 9
+/* Numbers of rows whose costs are known, and the length of arrays of costs, with room for more. The
+ * count may grow; what is behind it is 0. */
+enum { PC_COST_COUNT = 9, PC_COST_ROOM = 16 };
+/* Where the costs come from: pc_costs.source. */
 enum { PC_COSTS_BUILT_IN = 0, PC_COSTS_FROM_FILE = 1, PC_COSTS_MEASURED = 2 };
 
 typedef struct pc_costs {
     size_t struct_size;
-    char cpu[64];
-    char kernels[16]; /* of the CPU: "avx512bf16", … */
-    uint32_t source;  /* PC_COSTS_… */
+    char cpu[64];                  /* its name, as the operating system has it */
+    char kernels[PC_KERNELS_ROOM]; /* of the CPU: "avx512bf16", … */
+    uint32_t source;               /* PC_COSTS_… */
     uint32_t reserved;
     /* [i]: nanoseconds of one thread for 2^i queries over one token of one K/V head of 128
      * dimensions, with K and V in the second-level cache. */
-    double cached_ns[PC_COST_COUNT];
-    double memory_ns[PC_COST_COUNT]; /* the same with K and V in memory */
+    double cached_ns[PC_COST_ROOM];
+    double memory_ns[PC_COST_ROOM]; /* the same with K and V in memory */
 } pc_costs;
 
 /* Costs by which this context makes plans. The first call may read the file. */
@@ -248,9 +254,9 @@ PC_API pc_status pc_costs_get(pc_context *context, pc_costs *costs);
 
 typedef struct pc_calibrate_options {
     size_t struct_size;
-    const char *path; /* of the file; NULL: as above; "": none */
-    pc_progress_fn progress;
-    void *progress_user;
+    const char *path;        /* of the file; NULL: as above; "": none */
+    pc_progress_fn progress; /* may be NULL */
+    void *progress_user;     /* given to progress */
 } pc_calibrate_options;
 
 /* Measures the costs, uses them in this context and writes the file. Blocks: one thread, well under
@@ -300,6 +306,17 @@ PC_API pc_status pc_plugin_get(size_t index, pc_plugin_info *info);
 #define PC_CALIBRATE_OPTIONS_INIT {sizeof(pc_calibrate_options), NULL, NULL, NULL}
 #define PC_PLUGIN_INFO_INIT {sizeof(pc_plugin_info), NULL, NULL, NULL, 0, 0}
 /* clang-format on */
+
+/* As pc_context_options_init. */
+PC_API void pc_systems_options_init(pc_systems_options *options, size_t size);
+PC_API void pc_system_info_init(pc_system_info *info, size_t size);
+PC_API void pc_model_file_info_init(pc_model_file_info *info, size_t size);
+PC_API void pc_model_file_type_init(pc_model_file_type *type, size_t size);
+PC_API void pc_folder_options_init(pc_folder_options *options, size_t size);
+PC_API void pc_record_info_init(pc_record_info *info, size_t size);
+PC_API void pc_costs_init(pc_costs *costs, size_t size);
+PC_API void pc_calibrate_options_init(pc_calibrate_options *options, size_t size);
+PC_API void pc_plugin_info_init(pc_plugin_info *info, size_t size);
 
 #ifdef __cplusplus
 }

@@ -35,15 +35,16 @@ extern "C" {
  * position. A run that several rows hold is read once for all of them, whatever tree they form.
  * Partial results are merged in fp32. A row that sees nothing gives zeros and an LSE of -infinity.
  */
-#define PC_PAGE_TOKENS 64
+
+enum { PC_PAGE_TOKENS = 64 }; /* tokens of a page */
 
 typedef struct pc_attend_shape {
     size_t struct_size;
-    int32_t heads; /* of queries; a multiple of kv_heads */
-    int32_t kv_heads;
-    int32_t k_dim;  /* 1 to 1024 */
-    int32_t v_dim;  /* 1 to 1024 */
-    uint32_t dtype; /* of K and V: PC_DTYPE_F32, BF16, F16 or I8 */
+    int32_t heads;    /* of queries; a multiple of kv_heads */
+    int32_t kv_heads; /* heads of K and V */
+    int32_t k_dim;    /* 1 to 1024 */
+    int32_t v_dim;    /* 1 to 1024 */
+    uint32_t dtype;   /* of K and V: PC_DTYPE_F32, BF16, F16 or I8 */
     uint32_t reserved;
 } pc_attend_shape;
 
@@ -62,17 +63,17 @@ PC_API pc_status pc_pages_write(const pc_attend_shape *shape, void *pages, size_
                                 size_t count, const float *k, const float *v);
 
 typedef struct pc_run {
-    size_t tokens;
+    size_t tokens; /* in the run */
     /* [tokens] position minus the run's start, ascending. NULL: 0, 1, 2, … */
     const int64_t *relative;
 } pc_run;
 
 /* Tokens [lo, hi) of a run that starts at position `start` of this row's sequence. */
 typedef struct pc_row_span {
-    int64_t start;
-    uint32_t run;
-    uint32_t lo;
-    uint32_t hi;
+    int64_t start; /* position of the run's start */
+    uint32_t run;  /* index in pc_plan_args.runs */
+    uint32_t lo;   /* first token that the row sees */
+    uint32_t hi;   /* behind the last one */
     uint32_t reserved;
 } pc_row_span;
 
@@ -81,14 +82,14 @@ typedef struct pc_row_span {
  * start twice is PC_ERR_INVALID (at two starts it is two keys). */
 typedef struct pc_plan_args {
     size_t struct_size;
-    const pc_attend_shape *shape;
-    const pc_run *runs; /* [run_count] */
-    size_t run_count;
-    const int64_t *positions; /* [row_count] */
-    const uint32_t *first;    /* [row_count + 1], ascending from 0 */
-    const pc_row_span *spans;
-    size_t row_count;
-    uint64_t flags;         /* 0; PC_PLAN_… in bench.h */
+    const pc_attend_shape *shape; /* of all runs, but for dtypes */
+    const pc_run *runs;           /* [run_count] */
+    size_t run_count;             /* length of runs */
+    const int64_t *positions;     /* [row_count] */
+    const uint32_t *first;        /* [row_count + 1], ascending from 0 */
+    const pc_row_span *spans;     /* of all rows, one row's behind another's */
+    size_t row_count;             /* length of positions */
+    uint64_t flags;               /* 0; PC_PLAN_… in bench.h */
     const uint32_t *dtypes; /* [run_count] PC_DTYPE_DEFAULT: the shape's. NULL: all the shape's */
 } pc_plan_args;
 
@@ -108,9 +109,9 @@ PC_API void pc_plan_free(pc_plan *plan);
  * distance d is d * frequency[i]; cosine and sine are multiplied by factor. */
 typedef struct pc_rope {
     size_t struct_size;
-    int32_t dims; /* even, at most k_dim */
-    uint32_t interleaved;
-    float factor; /* 0: 1 */
+    int32_t dims;         /* even, at most k_dim */
+    uint32_t interleaved; /* 1: pairs are (2i, 2i + 1) */
+    float factor;         /* 0: 1 */
     uint32_t reserved;
     const double *frequency; /* [dims / 2] */
 } pc_rope;
@@ -172,6 +173,12 @@ PC_API pc_status pc_attend(pc_plan *plan, const pc_attend_args *args);
 #define PC_ATTEND_ARGS_INIT {sizeof(pc_attend_args), NULL, NULL, NULL, NULL, NULL, NULL, 0, 0, \
     0, NULL, NULL, 0}
 /* clang-format on */
+
+/* As pc_context_options_init. */
+PC_API void pc_attend_shape_init(pc_attend_shape *shape, size_t size);
+PC_API void pc_plan_args_init(pc_plan_args *args, size_t size);
+PC_API void pc_rope_init(pc_rope *rope, size_t size);
+PC_API void pc_attend_args_init(pc_attend_args *args, size_t size);
 
 #ifdef __cplusplus
 }

@@ -19,16 +19,16 @@ extern "C" {
  * relative position of j. Tokens [lo, hi) take part. */
 typedef struct pc_span {
     void *segment; /* a pc_segment; in calls of pc_model_ops the application's own handle */
-    int64_t start;
-    uint32_t lo;
-    uint32_t hi; /* 0: all, in spans that the application gives */
+    int64_t start; /* position of the segment's start */
+    uint32_t lo;   /* first token that takes part */
+    uint32_t hi;   /* 0: all, in spans that the application gives */
 } pc_span;
 
 /* Tokens [first, first + count) of an encode call, which become one segment. Its start is the
  * position of its first token. */
 typedef struct pc_token_range {
-    size_t first;
-    size_t count;
+    size_t first; /* index of its first token */
+    size_t count; /* of tokens */
 } pc_token_range;
 
 /* Compute the states of consecutive tokens. Token i sees every span of `visible`, up to its own
@@ -36,22 +36,22 @@ typedef struct pc_token_range {
  * computed for the others' sake and dropped. */
 typedef struct pc_encode_args {
     size_t struct_size;
-    const int32_t *tokens;    /* [count] */
-    const int64_t *positions; /* [count] */
-    size_t count;
-    const pc_span *visible; /* [visible_count] */
-    size_t visible_count;
+    const int32_t *tokens;        /* [count] */
+    const int64_t *positions;     /* [count] */
+    size_t count;                 /* of the tokens */
+    const pc_span *visible;       /* [visible_count] */
+    size_t visible_count;         /* length of visible */
     const pc_token_range *ranges; /* [range_count] */
-    size_t range_count;
-    uint64_t rope_regime_length; /* length that selects the RoPE regime; 0: largest position + 1 */
+    size_t range_count;           /* length of ranges */
+    uint64_t rope_regime_length;  /* length that selects the RoPE regime; 0: largest position + 1 */
     int32_t (*cancelled)(void *user); /* may be NULL; poll it now and then */
-    void *cancel_user;
+    void *cancel_user;                /* given to cancelled */
 } pc_encode_args;
 
 typedef struct pc_step_row {
-    void *sequence;
-    int64_t position;
-    int32_t token;
+    void *sequence;       /* handle of the application */
+    int64_t position;     /* of the token */
+    int32_t token;        /* id of the token */
     uint32_t want_logits; /* 1: the next row of `logits` is for this row */
 } pc_step_row;
 
@@ -61,14 +61,14 @@ typedef struct pc_step_row {
  * sequence. */
 typedef struct pc_step_args {
     size_t struct_size;
-    const pc_step_row *rows; /* [count] */
-    size_t count;
-    float *logits;       /* [rows that want them][vocab] */
-    uint32_t visibility; /* PC_VISIBLE_… */
-    uint32_t flags;      /* PC_STEP_… in bench.h; a model may ignore them */
-    uint64_t rope_regime_length;
-    int32_t (*cancelled)(void *user);
-    void *cancel_user;
+    const pc_step_row *rows;          /* [count] */
+    size_t count;                     /* length of rows */
+    float *logits;                    /* [rows that want them][vocab] */
+    uint32_t visibility;              /* PC_VISIBLE_… */
+    uint32_t flags;                   /* PC_STEP_… in bench.h; a model may ignore them */
+    uint64_t rope_regime_length;      /* as in pc_encode_args */
+    int32_t (*cancelled)(void *user); /* as in pc_encode_args */
+    void *cancel_user;                /* given to cancelled */
 } pc_step_args;
 
 /* The application's model. Every function gets `user`. Calls for one model never overlap; but a
@@ -91,14 +91,19 @@ typedef struct pc_model_ops {
                             char *text, size_t capacity, size_t *size);
     /* segments [range_count]: one handle for each range. */
     pc_status (*encode)(void *user, const pc_encode_args *args, void **segments);
+    /* Frees a segment. */
     void (*release)(void *user, void *segment);
     /* (optional) Bytes of a segment, for budgets. */
     pc_status (*size)(void *user, void *segment, uint64_t *bytes);
+    /* An empty sequence. */
     pc_status (*sequence_new)(void *user, void **sequence);
+    /* Places a segment in a sequence. */
     pc_status (*attach)(void *user, void *sequence, const pc_span *span);
     /* (optional) A copy that shares everything so far. */
     pc_status (*fork)(void *user, void *sequence, void **copy);
+    /* Appends rows and computes them. */
     pc_status (*step)(void *user, const pc_step_args *args);
+    /* Frees a sequence. */
     void (*drop)(void *user, void *sequence);
     /* (optional) For repair by deviation: how far the states of attached tokens are from a plain
      * prefill's. score [tokens of all spans]: tokens [lo, hi) of every span, in order. */
@@ -114,6 +119,7 @@ typedef struct pc_model_ops {
      * loaded. If all of these are 0, a record may claim what RAM holds. */
     pc_status (*export_segment)(void *user, void *segment, void *data, size_t capacity,
                                 size_t *size);
+    /* (optional) Back to a segment: see export_segment. */
     pc_status (*import_segment)(void *user, const void *data, size_t size, const int32_t *tokens,
                                 size_t count, void **segment);
 } pc_model_ops;
@@ -139,14 +145,14 @@ PC_API pc_status pc_fingerprint_files(uint8_t fingerprint[32], const char *const
  * block is what its owner chose. */
 typedef struct pc_codec_block {
     size_t struct_size;
-    uint32_t layout; /* PC_LAYOUT_… */
-    uint32_t dtype;  /* PC_DTYPE_…, as stored */
-    int32_t kv_heads;
-    int32_t k_dim;
-    int32_t v_dim;
-    uint32_t index; /* of the block: the layer */
-    uint64_t tokens;
-    uint64_t bytes; /* as the segment holds it */
+    uint32_t layout;  /* PC_LAYOUT_… */
+    uint32_t dtype;   /* PC_DTYPE_…, as stored */
+    int32_t kv_heads; /* of the layer */
+    int32_t k_dim;    /* width of a head of K */
+    int32_t v_dim;    /* width of a head of V */
+    uint32_t index;   /* of the block: the layer */
+    uint64_t tokens;  /* of the segment */
+    uint64_t bytes;   /* as the segment holds it */
 } pc_codec_block;
 
 /* A codec. The library calls it from any thread, from several at once, also for the same segment.
@@ -165,7 +171,7 @@ struct pc_codec_ops {
     /* in [size] to out [block->bytes]. */
     pc_status (*decode)(void *user, const pc_codec_block *block, const void *in, size_t size,
                         void *out);
-    void *user;
+    void *user; /* first argument of the functions */
 };
 
 /* ---- K and V of another runtime in the cache, without our engine */
@@ -193,7 +199,7 @@ typedef struct pc_key_parts {
     uint32_t layout;          /* PC_LAYOUT_… */
     uint32_t encoding;        /* PC_ENCODE_… */
     const void *salt;         /* the tenant's; NULL with salt_size 0: none */
-    size_t salt_size;
+    size_t salt_size;         /* bytes of salt */
 } pc_key_parts;
 
 /* base [32]: the base key, digest of everything but tokens. Any thread. */
@@ -209,23 +215,23 @@ PC_API pc_status pc_key_segment(uint8_t key[32], const uint8_t base[32], const u
 /* States as memory: one block per layer, or as the application likes. */
 typedef struct pc_raw {
     size_t struct_size;
-    const uint8_t *model; /* [32] fingerprint */
-    char architecture[32];
-    uint32_t position_scheme; /* PC_POSITION_… */
-    uint32_t dtype;           /* PC_DTYPE_… */
-    uint32_t layout;          /* PC_LAYOUT_PAGES, _LATENT, or one of the application */
-    uint32_t lossy;           /* 1: the states went through something lossy */
-    int32_t layers;
-    int32_t kv_heads;
-    int32_t k_dim;
-    int32_t v_dim;
-    uint64_t rope_regime;    /* as in pc_key_parts */
-    const int32_t *tokens;   /* [token_count] */
-    const int64_t *relative; /* [token_count]; NULL: 0, 1, 2, … */
-    size_t token_count;
+    const uint8_t *model;        /* [32] fingerprint */
+    char architecture[32];       /* of the model, as in pc_model_info */
+    uint32_t position_scheme;    /* PC_POSITION_… */
+    uint32_t dtype;              /* PC_DTYPE_… */
+    uint32_t layout;             /* PC_LAYOUT_PAGES, _LATENT, or one of the application */
+    uint32_t lossy;              /* 1: the states went through something lossy */
+    int32_t layers;              /* of the states */
+    int32_t kv_heads;            /* of each layer */
+    int32_t k_dim;               /* width of a head of K */
+    int32_t v_dim;               /* width of a head of V */
+    uint64_t rope_regime;        /* as in pc_key_parts */
+    const int32_t *tokens;       /* [token_count] */
+    const int64_t *relative;     /* [token_count]; NULL: 0, 1, 2, … */
+    size_t token_count;          /* length of tokens */
     void *const *blocks;         /* [block_count] */
     const uint64_t *block_bytes; /* [block_count] */
-    size_t block_count;
+    size_t block_count;          /* length of blocks */
 } pc_raw;
 
 /* Makes a segment around memory of the application. For the cache and pc_segment_raw, not for
@@ -256,8 +262,8 @@ typedef struct pc_put_options {
     /* [32] key of the segment that it saw, which is evicted after it. NULL: none. */
     const uint8_t *parent;
     const void *salt; /* whose quota counts it; NULL: the cache's */
-    size_t salt_size;
-    uint64_t flags; /* PC_PUT_… */
+    size_t salt_size; /* bytes of salt */
+    uint64_t flags;   /* PC_PUT_… */
 } pc_put_options;
 
 /* Stores a segment. The cache takes a reference of its own. The tiers below RAM get it later, from
@@ -322,12 +328,12 @@ PC_API pc_status pc_sequence_spans(pc_sequence *sequence, pc_span *spans, size_t
 
 /* One sequence of an evaluation: spans, then new tokens. */
 typedef struct pc_lane {
-    const pc_span *spans; /* [span_count] */
-    size_t span_count;
+    const pc_span *spans;     /* [span_count] */
+    size_t span_count;        /* length of spans */
     const int32_t *tokens;    /* [count] */
     const int64_t *positions; /* [count] any order under PC_VISIBLE_ALL, else ascending */
-    size_t count;
-    const int32_t *types; /* [count] token types (BERT); NULL: 0 */
+    size_t count;             /* length of tokens */
+    const int32_t *types;     /* [count] token types (BERT); NULL: 0 */
 } pc_lane;
 
 struct pc_trace; /* promptcache/bench.h */
@@ -335,15 +341,15 @@ struct pc_trace; /* promptcache/bench.h */
 typedef struct pc_eval_args {
     size_t struct_size;
     const pc_lane *lanes; /* [lane_count] */
-    size_t lane_count;
-    uint32_t visibility; /* PC_VISIBLE_… */
+    size_t lane_count;    /* length of lanes */
+    uint32_t visibility;  /* PC_VISIBLE_… */
     uint32_t reserved;
     uint64_t rope_regime_length; /* 0: largest position + 1 */
     float *logits;               /* [all tokens of all lanes][vocab], or NULL */
     /* [lane_count] the new tokens' states, for the caller to free, or NULL. All NULL on failure. */
     pc_segment **segments;
     void (*trace)(void *user, const struct pc_trace *trace); /* bench.h; NULL: none */
-    void *trace_user;
+    void *trace_user;                                        /* given to trace */
     /* Attention maps to use instead of computed ones: [lane_count], of a lane [layers], of a layer
      * [head][token][token]. NULL at any level: computed. Such a lane has no spans and gives no
      * segment (PC_ERR_STATE). */
@@ -369,6 +375,15 @@ PC_API pc_status pc_eval(const pc_model *model, const pc_eval_args *args);
 #define PC_GET_INFO_INIT {sizeof(pc_get_info), 0, 0, 0, 0, 0}
 #define PC_EVAL_ARGS_INIT {sizeof(pc_eval_args), NULL, 0, 0, 0, 0, NULL, NULL, NULL, NULL, NULL}
 /* clang-format on */
+
+/* As pc_context_options_init. */
+PC_API void pc_model_ops_init(pc_model_ops *ops, size_t size);
+PC_API void pc_codec_ops_init(pc_codec_ops *ops, size_t size);
+PC_API void pc_key_parts_init(pc_key_parts *parts, size_t size);
+PC_API void pc_raw_init(pc_raw *raw, size_t size);
+PC_API void pc_put_options_init(pc_put_options *options, size_t size);
+PC_API void pc_get_info_init(pc_get_info *info, size_t size);
+PC_API void pc_eval_args_init(pc_eval_args *args, size_t size);
 
 #ifdef __cplusplus
 }

@@ -21,13 +21,17 @@ extern "C" {
 /* ---- Memos */
 
 enum { PC_MAP_F32 = 0, PC_MAP_F16 = 1, PC_MAP_U8 = 2 }; /* weights of maps; U8: a scale per row */
+
+/* How the nearest record is found. */
 enum {
     PC_INDEX_AUTO = 0, /* SCAN for few records of a length; HNSW for many, if FAISS is there */
     PC_INDEX_SCAN = 1, /* ours, exact */
     PC_INDEX_FLAT = 2, /* FAISS, exact. This and the next two: PC_ERR_UNSUPPORTED without FAISS */
-    PC_INDEX_HNSW = 3,
-    PC_INDEX_IVF = 4
+    PC_INDEX_HNSW = 3, /* a graph: approximate */
+    PC_INDEX_IVF = 4   /* lists by cluster: approximate */
 };
+
+/* pc_memo_options.flags */
 enum {
     /* Write nothing: beside a process that adds, or alone. Calls that would write return
        PC_ERR_STATE. */
@@ -58,13 +62,13 @@ typedef struct pc_memo_options {
     /* [bucket_count] of a new memo: largest length of each bucket, ascending. NULL: 16, 32, 64 … up
      * to the model's context, at most 4096. */
     const uint32_t *bucket_tokens;
-    size_t bucket_count;
+    size_t bucket_count; /* length of bucket_tokens */
     double verify_share; /* of the hits that are also computed in full; 0: 0.01; negative: none */
     /* pc_memo_tidy compresses records that were not used for so long. 0: never. */
     double cold_seconds;
     /* A bucket was closed: its loss has grown above the limit that it was tuned for. */
     void (*on_disabled)(void *user, uint32_t bucket, double loss, double limit);
-    void *disabled_user;
+    void *disabled_user;  /* given to on_disabled */
     uint32_t outputs;     /* PC_OUTPUT_… of records that are added from now on */
     uint32_t output_pool; /* PC_POOL_… of their embeddings; only together with outputs */
 } pc_memo_options;
@@ -81,18 +85,18 @@ PC_API void pc_memo_free(pc_memo *memo);
 /* One prompt without an answer. */
 typedef struct pc_input {
     const int32_t *tokens; /* [count] with the special tokens that the model wants */
-    size_t count;
-    const int32_t *types; /* [count] token types (BERT); NULL: 0 */
+    size_t count;          /* length of tokens */
+    const int32_t *types;  /* [count] token types (BERT); NULL: 0 */
 } pc_input;
 
 typedef struct pc_memo_work {
     size_t struct_size;
     pc_progress_fn progress; /* cancels by a non-zero return; work that was reported done stays */
-    void *progress_user;
-    uint64_t seed;    /* training: same seed, same result */
-    uint32_t epochs;  /* training; 0: as many as make 4000 batches, 10 to 100 */
-    uint32_t loss;    /* tuning: PC_LOSS_… */
-    double limit;     /* tuning: accepted mean loss over all inputs */
+    void *progress_user;     /* given to progress */
+    uint64_t seed;           /* training: same seed, same result */
+    uint32_t epochs;         /* training; 0: as many as make 4000 batches, 10 to 100 */
+    uint32_t loss;           /* tuning: PC_LOSS_… */
+    double limit;            /* tuning: accepted mean loss over all inputs */
     double alpha;     /* training: weight of the maps' distance (paper, equation 2); 0: 0.2 */
     double hit_limit; /* tuning: accepted loss of hits at the percentile; 0: 4 * limit; < 0: any */
     double hit_percentile; /* tuning: 0: 95; at most 100, the worst hit */
@@ -109,6 +113,7 @@ PC_API pc_status pc_memo_add(pc_memo *memo, const pc_input *inputs, size_t count
  * tuned again. Continues a training that was cancelled or killed.
  * Returns PC_ERR_STATE also if no bucket has so many records. */
 PC_API pc_status pc_memo_train(pc_memo *memo, const pc_memo_work *work);
+/* What is measured as the loss of a reuse. */
 enum {
     PC_LOSS_COSINE = 0,  /* 1 - cosine of the embeddings with and without reuse */
     PC_LOSS_CHANGED = 1, /* share of inputs whose most likely class or next token changes */
@@ -125,19 +130,25 @@ PC_API pc_status pc_memo_tidy(pc_memo *memo);
 
 typedef struct pc_memo_bucket {
     size_t struct_size;
-    uint32_t min_tokens, max_tokens; /* lengths of its prompts, both included */
-    uint64_t records;
-    uint32_t trained; /* 1: it has a projector */
-    uint32_t open;    /* 1: it is used */
-    uint32_t reason;  /* PC_REASON_… why it is closed */
-    uint32_t loss;    /* PC_LOSS_… of its tuning */
-    double threshold; /* least similarity of a hit: 1 - distance of features, no lower bound */
-    double limit, tuned_loss, tuned_hit_rate; /* of its tuning */
-    double verified_loss;                     /* mean of the hits verified since */
-    uint64_t verified;
-    /* Of the tuning's hits; 0: unknown. hit_limit < 0: none. */
-    double hit_limit, hit_percentile;
-    double hit_loss, hit_loss_high, hit_loss_worst; /* mean, at the percentile, worst */
+    uint32_t min_tokens;   /* length of its shortest prompts */
+    uint32_t max_tokens;   /* length of its longest prompts */
+    uint64_t records;      /* that it holds */
+    uint32_t trained;      /* 1: it has a projector */
+    uint32_t open;         /* 1: it is used */
+    uint32_t reason;       /* PC_REASON_… why it is closed */
+    uint32_t loss;         /* PC_LOSS_… of its tuning */
+    double threshold;      /* least similarity of a hit: 1 - distance of features, no lower bound */
+    double limit;          /* pc_memo_work.limit of its tuning */
+    double tuned_loss;     /* mean loss over all inputs of the tuning */
+    double tuned_hit_rate; /* share of hits among them */
+    double verified_loss;  /* mean of the hits verified since */
+    uint64_t verified;     /* hits since then that were also computed in full */
+    /* Of the tuning's hits; 0: unknown. */
+    double hit_limit;      /* pc_memo_work.hit_limit; < 0: none */
+    double hit_percentile; /* pc_memo_work.hit_percentile */
+    double hit_loss;       /* mean */
+    double hit_loss_high;  /* at the percentile */
+    double hit_loss_worst; /* of the worst hit */
 } pc_memo_bucket;
 /* The buckets, by length. PC_ERR_INVALID beyond their end. */
 PC_API size_t pc_memo_bucket_count(const pc_memo *memo);
@@ -153,25 +164,37 @@ PC_API pc_status pc_memo_set_threshold(pc_memo *memo, size_t index, double thres
  * there at opening) = live + evicted + removed + damaged. */
 typedef struct pc_memo_stats {
     size_t struct_size;
-    uint64_t lookups, hits, misses, verified;
-    uint64_t stored, live, evicted, removed, damaged;
-    uint64_t bytes, budget_bytes; /* of the maps */
-    uint64_t output_hits;         /* of hits: answered by stored outputs */
-    uint64_t outputs;             /* of live: records with stored outputs */
+    uint64_t lookups;      /* prompts that were looked up */
+    uint64_t hits;         /* that reused something */
+    uint64_t misses;       /* that reused nothing */
+    uint64_t verified;     /* of hits: also computed in full */
+    uint64_t stored;       /* records that were added */
+    uint64_t live;         /* records now */
+    uint64_t evicted;      /* to make room */
+    uint64_t removed;      /* neither evicted nor damaged */
+    uint64_t damaged;      /* found damaged, and dropped */
+    uint64_t bytes;        /* of the maps */
+    uint64_t budget_bytes; /* what the maps may take; 0: no limit */
+    uint64_t output_hits;  /* of hits: answered by stored outputs */
+    uint64_t outputs;      /* of live: records with stored outputs */
 } pc_memo_stats;
+/* The counters so far. */
 PC_API pc_status pc_memo_get_stats(pc_memo *memo, pc_memo_stats *stats);
 
 /* ---- Prompts without an answer */
 
+/* How the hidden states of a prompt become one embedding. */
 enum {
     PC_POOL_DEFAULT = 0, /* the model's own; else MEAN, of decoders LAST */
     PC_POOL_MEAN = 1,
     PC_POOL_FIRST = 2,
     PC_POOL_LAST = 3
 };
+/* pc_prefill_options.flags */
 enum {
     PC_PREFILL_NORMALIZE = 1 /* embeddings of length 1 (always so if the model's files say it) */
 };
+/* What a prompt reused: pc_memo_result.reuse. */
 enum {
     PC_REUSE_NONE = 0,
     PC_REUSE_MAPS = 1,
@@ -195,7 +218,7 @@ typedef struct pc_prefill_options {
     pc_segment **segments;
     pc_memo_result *results;          /* [count], or NULL */
     int32_t (*cancelled)(void *user); /* polled between layers; non-zero: PC_ERR_CANCELLED */
-    void *cancel_user;
+    void *cancel_user;                /* given to cancelled */
     /* Overrides every bucket's threshold, also of closed buckets; at most 1. -INFINITY: the nearest
      * record of the same length is a hit. 0: the buckets' own. */
     double threshold;
@@ -204,11 +227,16 @@ typedef struct pc_prefill_options {
 /* Seconds of all steps add up to the cost of a reuse. */
 typedef struct pc_prefill_stats {
     size_t struct_size;
-    uint64_t inputs, tokens, hits, hit_tokens;
-    double seconds_features, seconds_search;
-    double seconds_maps; /* fetching maps and stored outputs */
-    double seconds_forward, seconds_verify;
-    uint64_t output_hits; /* of hits: answered by stored outputs */
+    uint64_t inputs;         /* prompts */
+    uint64_t tokens;         /* of all prompts */
+    uint64_t hits;           /* prompts that reused maps or outputs */
+    uint64_t hit_tokens;     /* tokens of hits */
+    double seconds_features; /* pooling and projecting first inputs */
+    double seconds_search;   /* in the index */
+    double seconds_maps;     /* fetching maps and stored outputs */
+    double seconds_forward;  /* computing */
+    double seconds_verify;   /* computing hits in full */
+    uint64_t output_hits;    /* of hits: answered by stored outputs */
 } pc_prefill_stats;
 
 /* Computes prompts that need no answer beyond their last hidden states: embeddings, logits, states.
@@ -233,6 +261,14 @@ PC_API pc_status pc_prefill(const pc_model *model, const pc_input *inputs, size_
     NULL, NULL, NULL, NULL, 0}
 #define PC_PREFILL_STATS_INIT {sizeof(pc_prefill_stats), 0, 0, 0, 0, 0, 0, 0, 0, 0, 0}
 /* clang-format on */
+
+/* As pc_context_options_init. */
+PC_API void pc_memo_options_init(pc_memo_options *options, size_t size);
+PC_API void pc_memo_work_init(pc_memo_work *work, size_t size);
+PC_API void pc_memo_bucket_init(pc_memo_bucket *bucket, size_t size);
+PC_API void pc_memo_stats_init(pc_memo_stats *stats, size_t size);
+PC_API void pc_prefill_options_init(pc_prefill_options *options, size_t size);
+PC_API void pc_prefill_stats_init(pc_prefill_stats *stats, size_t size);
 
 #ifdef __cplusplus
 }

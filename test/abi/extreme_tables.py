@@ -1,13 +1,12 @@
 #!/usr/bin/env python3
-"""Writes C tables of all public functions with their parameters, and of all public structs with
-their fields, for test_extremes.c:
+"""Writes C tables of all public functions with their parameters, of all public structs with their
+fields, and of all INIT macros and init functions, for test_extremes.c:
 
     extreme_tables.py include/promptcache.h OUTPUT.h
 """
-import re
 import sys
 
-from public_header import Header
+from public_header import GIVEN_BY_LIBRARY, Header
 
 header = Header(sys.argv[1])
 sys.stdout = open(sys.argv[2], "w", encoding="utf-8")
@@ -32,35 +31,20 @@ def kind_of(c_type, name):
             "pc_status": "NUMBER"}.get(c_type, "OTHER")
 
 
-def split(declaration):
-    """Type and name of a parameter."""
-    pointer = re.match(r".*\(\*(\w+)\)\(.*\)$", declaration)
-    if pointer:
-        return "function *", pointer.group(1)
-    found = re.match(r"(.*?)(\w+)((\[\w+\])*)$", declaration)
-    c_type = re.sub(r"\bstruct ", "", found.group(1)).strip()
-    return c_type + (" *" if found.group(3) else ""), found.group(2)
-
-
-def split_list(text):
-    """At the commas outside parentheses."""
-    parts, depth = [""], 0
-    for c in text:
-        depth += (c == "(") - (c == ")")
-        if c == "," and not depth:
-            parts.append("")
-        else:
-            parts[-1] += c
-    return [re.sub(r"\s+", " ", part).strip() for part in parts]
+def split(declared):
+    """Type and name of a parameter or field."""
+    if "function" in declared:
+        return "function *", declared["name"]
+    c_type = declared["type"].replace("struct ", "")
+    return c_type + (" *" if "length" in declared else ""), declared["name"]
 
 
 READ = {"POINTER": "p", "SECONDS": "d", "FLOAT": "d", "POSITION": "i", "NUMBER": "i"}
 CAST = {"COUNT": "(size_t)", "INDEX": "(size_t)", "ROOM": "(size_t)", "NUMBER": "(int32_t)"}
 calls = []
-for returned, name, text in re.findall(r"PC_API ([\w ]+?(?:\*const )?\**)\s*\*?(pc_\w+)\((.*?)\);",
-                                       header.code, flags=re.S):
-    returned = re.search(r"PC_API (.*?)" + name + r"\(", header.code).group(1).strip()
-    params = [] if text.strip() == "void" else [split(p) for p in split_list(text)]
+for function in header.of("function"):
+    name, returned = function["name"], function["result"]
+    params = [split(p) for p in function["arguments"]]
     args = []
     for i, (c_type, param) in enumerate(params):
         kind = kind_of(c_type, param)
@@ -82,18 +66,21 @@ for returned, name, text in re.findall(r"PC_API ([\w ]+?(?:\*const )?\**)\s*\*?(
 print("static const call calls[] = {\n" + "\n".join(calls) + "\n};\n")
 
 structs = []
-for name, body in re.findall(r"struct (pc_\w+) \{(.*?)\n\}(?: \1)?;", header.code, flags=re.S):
-    rows = []
-    for line in body.split(";"):
-        line = re.sub(r"\s+", " ", line).strip()
-        if not line:
-            continue
-        first, *more = split_list(line)
-        c_type, field = split(first)
-        for one in [field] + [re.sub(r"\W.*", "", m) for m in more]:
-            if one != "struct_size":
-                rows.append(f'    {{"{one}", offsetof({name}, {one}), '
-                            f"sizeof((({name} *)0)->{one}), {kind_of(c_type, one)}}},")
+for struct in header.of("struct"):
+    name, rows = struct["name"], []
+    for c_type, one in map(split, struct["fields"]):
+        if one != "struct_size":
+            rows.append(f'    {{"{one}", offsetof({name}, {one}), '
+                        f"sizeof((({name} *)0)->{one}), {kind_of(c_type, one)}}},")
     print(f"static const field fields_of_{name}[] = {{\n" + "\n".join(rows) + "\n};\n")
     structs.append(f'    {{"{name}", sizeof({name}), fields_of_{name}, {len(rows)}}},')
-print("static const layout layouts[] = {\n" + "\n".join(structs) + "\n};")
+print("static const layout layouts[] = {\n" + "\n".join(structs) + "\n};\n")
+
+inits = []
+for name in header.sized():
+    if name not in GIVEN_BY_LIBRARY:
+        print(f"static const {name} made_{name} = {name.upper()}_INIT;")
+        print(f"static void init_{name}(void *at, size_t size)\n"
+              f"{{\n    {name}_init(at, size);\n}}\n")
+        inits.append(f'    {{"{name}", sizeof({name}), &made_{name}, init_{name}}},')
+print("static const init inits[] = {\n" + "\n".join(inits) + "\n};")

@@ -66,7 +66,7 @@ static pc_status fill_costs(void *costs)
     return pc_costs_get(context, costs);
 }
 
-static const pc_write_case costs_case = {"pc_costs", fill_costs, sizeof(pc_costs), 240};
+static const pc_write_case costs_case = {"pc_costs", fill_costs, sizeof(pc_costs), 400};
 
 static const pc_read_case cases[] = {
     PC_READ_CASE(pc_attend_shape, use_shape, &shape, 32, PC_FIELD(pc_attend_shape, reserved),

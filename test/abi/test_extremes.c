@@ -6,7 +6,10 @@
  * of one field of one of its structs. It must return, with a known status. Where the value is wrong
  * whatever the call is about (a flag or enumerator that does not exist, a reserved field that is
  * set, a NaN, an index beyond any end), the status must be PC_ERR_INVALID, or PC_ERR_NOT_FOUND for
- * an index. Sanitizers watch the rest. */
+ * an index. Sanitizers watch the rest.
+ *
+ * Also catches: an init function that writes other bytes than its INIT macro, or more than the
+ * caller's struct. */
 #include <float.h>
 #include <math.h>
 #include <stdlib.h>
@@ -63,6 +66,13 @@ typedef struct layout {
     const field *fields;
     int count;
 } layout;
+
+typedef struct init {
+    const char *name;
+    size_t size;
+    const void *made; /* by the macro */
+    void (*make)(void *at, size_t size);
+} init;
 
 #include "extreme_tables.h"
 
@@ -416,11 +426,11 @@ static void put_field(unsigned char *at, const field *f, const extreme *x)
         memcpy(at + f->at, &x->v.u, f->size);
 }
 
-/* Calls that end objects, or wait. */
+/* Calls that end objects, and those that write as many bytes as they are told (init_functions). */
 static int is_left_out(const call *c)
 {
     size_t n = strlen(c->name);
-    return n > 5 && !strcmp(c->name + n - 5, "_free");
+    return n > 5 && (!strcmp(c->name + n - 5, "_free") || !strcmp(c->name + n - 5, "_init"));
 }
 
 static int64_t call_with(const call *c, const value *v)
@@ -578,6 +588,33 @@ static void number_formats(void)
     every_end();
 }
 
+/* The caller's struct may be shorter or longer than the library's. */
+static void init_functions(void)
+{
+    static unsigned char at[ROOM_BYTES], want[ROOM_BYTES];
+    for (size_t i = 0; i < sizeof inits / sizeof *inits; i++) {
+        const init *of = &inits[i];
+        const size_t sizes[] = {
+            0,        sizeof(size_t) - 1,           sizeof(size_t), of->size - sizeof(size_t),
+            of->size, of->size + 3 * sizeof(size_t)};
+        for (size_t s = 0; s < sizeof sizes / sizeof *sizes; s++) {
+            memset(at, 0xa5, sizeof at);
+            memset(want, 0xa5, sizeof want);
+            if (sizes[s] >= sizeof(size_t)) {
+                memset(want, 0, sizes[s]);
+                memcpy(want, &sizes[s], sizeof(size_t));
+            }
+            of->make(at, sizes[s]);
+            if (!CHECK(!memcmp(at, want, sizeof at)))
+                fprintf(stderr, "    %s_init, size %zu\n", of->name, sizes[s]);
+        }
+        of->make(at, of->size);
+        if (!CHECK(!memcmp(at, of->made, of->size)))
+            fprintf(stderr, "    %s_init\n", of->name);
+        of->make(NULL, of->size);
+    }
+}
+
 /* The table must have every exported symbol. */
 static void completeness(void)
 {
@@ -602,6 +639,7 @@ int main(int argc, char **argv)
     more();
     numbers_of_attention();
     number_formats();
+    init_functions();
     completeness();
     return pc_test_end();
 }

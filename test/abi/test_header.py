@@ -1,10 +1,11 @@
 #!/usr/bin/env python3
-"""Catches: an option or result struct without struct_size at its start or without an INIT macro, an
-INIT macro that forgets a field (in C or C++) or sets one to anything but zero, a public function
-without PC_API, types in the header that differ between compilers, a constant that generators of
-bindings (cffi, bindgen) do not see because it is a macro with a cast or a call in it, flags that
-warn when somebody sets them, a code that doc/errors.md does not explain or explains with other
-words than the header, a field, constant or function for measuring outside bench.h."""
+"""Catches: an option or result struct without struct_size at its start, without an INIT macro or
+without an init function (what that writes: test_extremes), an INIT macro that forgets a field (in C
+or C++) or sets one to anything but zero, a public function without PC_API, types in the header that
+differ between compilers, a constant that generators of bindings (cffi, bindgen) do not see because
+it is a macro with a cast or a call in it, flags that warn when somebody sets them, a code that
+doc/errors.md does not explain or explains with other words than the header, a field, constant or
+function for measuring outside bench.h."""
 import os
 import re
 import shutil
@@ -19,7 +20,7 @@ path = os.path.join(root, "include", "promptcache.h")
 header = Header(path)
 failures = []
 
-sized = [name for name, fields in header.structs.items() if fields[0] == "struct_size"]
+sized = header.sized()
 for name, fields in header.structs.items():
     if re.search(r"_(options|stats|info|args|ops)$", name) and name not in sized:
         failures.append(f"{name} does not start with struct_size")
@@ -28,6 +29,16 @@ for name, fields in header.structs.items():
 for name in sized:
     if (name.upper() + "_INIT" in header.inits) == (name in GIVEN_BY_LIBRARY):
         failures.append(f"{name} has no INIT macro, or one that nobody needs")
+# For languages without macros. The caller's size: the library's may be another.
+declared = {item["name"]: item for item in header.of("function")}
+for struct in header.of("struct"):
+    name = struct["name"]
+    init = declared.get(name + "_init")
+    if (init is not None) != (name in sized and name not in GIVEN_BY_LIBRARY):
+        failures.append(f"{name} has no init function, or one that nobody needs")
+    elif init and ((init["header"], init["result"], [a["type"] for a in init["arguments"]])
+                   != (struct["header"], "void", [name + " *", "size_t"])):
+        failures.append(f"not void {name}_init({name} *, size_t) in {struct['header']}")
 tried = "".join(open(os.path.join(root, "test", "abi", name), encoding="utf-8").read()
                 for name in sorted(os.listdir(os.path.join(root, "test", "abi")))
                 if re.fullmatch(r"test_\w+_abi\.c", name))
@@ -43,6 +54,9 @@ failures += [f"{name} is the macro '{value}', which bindings do not see: "
              for name, value in header.macros.items()
              if name != "PC_API" and not name.endswith("_INIT")
              and not re.fullmatch(r"-?[0-9]+", value)]
+failures += [f"{item['name']} is a macro: an enumerator, unless #if needs it"
+             for item in header.of("macro")
+             if not re.match("PC_(?:VERSION|ABI_VERSION)", item["name"])]
 
 
 def check(source, warnings, compilers):

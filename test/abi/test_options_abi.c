@@ -348,7 +348,7 @@ static const pc_write_case write_cases[] = {
     {"pc_item", fill_item, sizeof(pc_item), 56},
     {"pc_system_info", fill_system_info, sizeof(pc_system_info), 96},
     {"pc_plugin_info", fill_plugin_info, sizeof(pc_plugin_info), 40},
-    {"pc_model_file_info", fill_model_file_info, sizeof(pc_model_file_info), 232},
+    {"pc_model_file_info", fill_model_file_info, sizeof(pc_model_file_info), 320},
     {"pc_model_file_type", fill_model_file_type, sizeof(pc_model_file_type), 48},
     {"pc_batch_stats", fill_batch_stats, sizeof(pc_batch_stats), 40},
     {"pc_part", fill_part, sizeof(pc_part), 48},

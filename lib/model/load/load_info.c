@@ -145,7 +145,7 @@ static pc_status measure(pc_model_file *file, pc__opened_model *o, const pc_mode
         file->info.quantised_bytes = measuring.quantised_bytes;
         mark_halves(file, measuring.halves);
         file->info.kv_bytes[PC_DTYPE_DEFAULT] = file->model->info.kv_bytes_per_token;
-        for (uint32_t dtype = PC_DTYPE_F32; dtype < PC_MODEL_FILE_KV; dtype++)
+        for (uint32_t dtype = PC_DTYPE_F32; dtype <= PC_DTYPE_I8; dtype++)
             file->info.kv_bytes[dtype] = pc__native_kv_bytes(native, dtype);
     }
     pc__native_free(native);

@@ -453,5 +453,5 @@ void pc__record_describe(const pc__record *r, pc_record_info *info)
     memcpy(info->key, image->key.bytes, sizeof info->key);
     memcpy(info->model, image->form.model, sizeof info->model);
     memcpy(info->architecture, image->form.architecture, sizeof info->architecture);
-    memcpy(info->kernels, image->kernels, sizeof info->kernels);
+    memcpy(info->kernels, image->kernels, sizeof image->kernels);
 }

@@ -1,5 +1,6 @@
 # Installs header, libraries, programs with man pages and completion, pkg-config file, CMake package
-# (promptcache::promptcache, promptcache::static), documents and the demo.
+# (promptcache::promptcache, promptcache::static), description of the interface, documents and the
+# demo.
 option(PC_INSTALL "install rules (off by default inside of another project)"
   ${PROJECT_IS_TOP_LEVEL})
 if(NOT PC_INSTALL)
@@ -32,7 +33,7 @@ endif()
 # The folder that was installed may be moved: both files find it from where they stand themselves.
 file(RELATIVE_PATH PC_FROM_PKGCONFIG ${CMAKE_INSTALL_FULL_LIBDIR}/pkgconfig ${CMAKE_INSTALL_PREFIX})
 string(REGEX REPLACE "/$" "" PC_FROM_PKGCONFIG "${PC_FROM_PKGCONFIG}")
-foreach(what LIBDIR INCLUDEDIR) # a packager may have given absolute ones
+foreach(what LIBDIR INCLUDEDIR DATADIR) # a packager may have given absolute ones
   set(PC_${what} ${CMAKE_INSTALL_${what}})
   if(NOT IS_ABSOLUTE "${PC_${what}}")
     set(PC_${what} "\${prefix}/${PC_${what}}")
@@ -89,4 +90,5 @@ file(GLOB sources examples/*.c examples/*.h)
 install(FILES ${sources} DESTINATION ${CMAKE_INSTALL_DOCDIR}/examples)
 file(GLOB pml examples/pml/*.pml)
 install(FILES ${pml} DESTINATION ${CMAKE_INSTALL_DATADIR}/promptcache/pml)
-install(FILES models/demo/demo.gguf DESTINATION ${CMAKE_INSTALL_DATADIR}/promptcache)
+install(FILES models/demo/demo.gguf ${PC_DESCRIPTION}
+  DESTINATION ${CMAKE_INSTALL_DATADIR}/promptcache)

@@ -1,14 +1,12 @@
 #!/usr/bin/env python3
-"""The header as generators of bindings see it: Python's cffi reads it after the preprocessor, with
-nothing written by hand. Catches: a declaration that a strict C parser does not take, a constant
-that bindings do not see, a struct whose zeros are not its defaults, an error of a callback that
-does not arrive.
+"""The headers as generators of bindings see them: Python's cffi reads the texts of describe.py.
+Catches: a declaration that a strict C parser does not take, a constant that bindings do not see, a
+struct whose init function does not make defaults, an error of a callback that does not arrive.
 
-usage: test_cffi.py HEADER COMPILER LIBRARY     exit 77: cffi is not installed"""
+usage: test_cffi.py HEADER LIBRARY API     exit 77: cffi is not installed
+  API: folder of the texts"""
 import os
-import subprocess
 import sys
-import tempfile
 
 from public_header import Header
 
@@ -18,26 +16,14 @@ except ImportError:
     print("skipped: Python's cffi is not installed (python3-cffi)")
     sys.exit(77)
 
-path, compiler, library = sys.argv[1:4]
+path, library, api = sys.argv[1:4]
 header = Header(path)
 failures = []
 
-
-def declarations():
-    """The preprocessed header, without what the system's own headers declare."""
-    with tempfile.TemporaryDirectory() as folder:
-        for name in ("stddef.h", "stdint.h"):
-            open(os.path.join(folder, name), "w", encoding="utf-8").close()
-        all_of = os.path.join(folder, "all.h")
-        with open(all_of, "w", encoding="utf-8") as file:
-            file.write("\n".join(header.includes))
-        return subprocess.run([compiler, "-E", "-P", "-nostdinc", "-I", folder, "-I",
-                               os.path.dirname(path), all_of],
-                              check=True, capture_output=True, text=True).stdout
-
-
 ffi = cffi.FFI()
-ffi.cdef(declarations())
+for name in ("promptcache.cdef.h", "promptcache-bench.cdef.h"):
+    with open(os.path.join(api, name), encoding="utf-8") as file:
+        ffi.cdef(file.read())
 lib = ffi.dlopen(library)
 
 
@@ -50,13 +36,14 @@ def text():
     return ffi.string(lib.pc_error_text()).decode()
 
 
-def zeros(name, **fields):
-    return ffi.new(name + " *", {"struct_size": ffi.sizeof(name), **fields})
+def options(name, **fields):
+    made = ffi.new(name + " *")
+    getattr(lib, name + "_init")(made, ffi.sizeof(name))
+    for field, value in fields.items():
+        setattr(made, field, value)
+    return made
 
 
-# cffi takes #define lines of decimal numbers.
-numbers = {name: int(value) for name, value in header.macros.items() if value.isdigit()}
-ffi.cdef("\n".join(f"#define {name} {value}" for name, value in numbers.items()))
 for name in header.constants + [name for name in header.macros
                                 if name != "PC_API" and not name.endswith("_INIT")]:
     check(f"{name} is not visible to cffi", hasattr(lib, name))
@@ -65,13 +52,13 @@ for name, (value, _) in header.codes.items():
 for name, fields in header.structs.items():
     check(f"{name} has other fields", [field for field, _ in ffi.typeof(name).fields] == fields)
 
-# A context, a cache with flags, an application's model: made of zeros and constants only.
+# A context, a cache with flags, an application's model: made by init functions and constants only.
 context, cache, model = ffi.new("pc_context **"), ffi.new("pc_cache **"), ffi.new("pc_model **")
 check("pc_context_new: " + text(),
-      lib.pc_context_new(context, zeros("pc_context_options", threads=1)) == lib.PC_OK)
+      lib.pc_context_new(context, options("pc_context_options", threads=1)) == lib.PC_OK)
 flags = getattr(lib, "PC_CACHE_ZERO_MEMORY", 0) | getattr(lib, "PC_CACHE_READ_ONLY", 0)
 check("pc_cache_new: " + text(),
-      lib.pc_cache_new(cache, context[0], zeros("pc_cache_options", flags=flags)) == lib.PC_OK)
+      lib.pc_cache_new(cache, context[0], options("pc_cache_options", flags=flags)) == lib.PC_OK)
 
 
 @ffi.callback("pc_status(void *, pc_model_info *)")
@@ -86,7 +73,7 @@ def tokenize(user, words, size, flags, tokens, capacity, count):
     return lib.PC_ERR_NOT_FOUND
 
 
-ops = zeros("pc_model_ops", describe=describe, tokenize=tokenize)
+ops = options("pc_model_ops", describe=describe, tokenize=tokenize)
 for name in ("encode", "release", "sequence_new", "attach", "step", "drop"):
     setattr(ops, name, ffi.cast(ffi.typeof(getattr(ops, name)), lib.pc_version)) # never called
 check("pc_model_from_ops: " + text(),
@@ -102,5 +89,5 @@ lib.pc_context_free(context[0])
 
 print("\n".join(failures)
       or f"cffi {cffi.__version__} sees {len(header.structs)} structs and "
-         f"{len(header.constants) + len(numbers)} constants")
+         f"{len(header.values)} constants")
 sys.exit(bool(failures))

@@ -72,6 +72,16 @@ cc -std=c11 $strict "$here/consumer.c" -o "$folder/alone" -L"$folder/static" \
 needs "$folder/alone" no
 "$folder/alone" $ask
 
+echo "== description for bindings"
+api=$(pkg-config --variable=api promptcache)
+if grep -q '^_Python3_EXECUTABLE:INTERNAL=/' "$build/CMakeCache.txt"; then
+    for file in promptcache.json promptcache.cdef.h promptcache-bench.cdef.h; do
+        [ -s "$api/$file" ] || fail "$file is not installed in $api"
+    done
+    python3 "$source/test/abi/test_cffi_demo.py" "$library/libpromptcache.so" "$api" \
+        "$data/demo.gguf" "$data/pml" || [ $? = 77 ] || fail "Python has failed"
+fi
+
 echo "== CMake package"
 quietly cmake -S "$here/package" -B "$folder/package" -DCMAKE_PREFIX_PATH="$folder/usr"
 quietly cmake --build "$folder/package"

@@ -8,6 +8,7 @@ headers but bench.h in the form that Python's cffi takes, without lines of the p
 promptcache-bench.cdef.h: bench.h, to be read after it."""
 import json
 import os
+import re
 import sys
 
 from public_header import GIVEN_BY_LIBRARY, Header
@@ -17,6 +18,7 @@ OF_FIELD = {"struct_size": "Bytes of the struct, as the caller was compiled.",
             "reserved": "Must be 0."}
 OF_FREE = "Releases the caller's reference. NULL does nothing."
 BENCH = "promptcache/bench.h"
+PREFIX = re.compile(r"\b(PC_[A-Z0-9_]*_)…")  # how a comment names the constants of its field
 
 
 def c_name(declared):
@@ -45,6 +47,9 @@ def describe_struct(item):
     made["fields"] = []
     for field in item["fields"]:
         field = dict(field, comment=field["comment"] or OF_FIELD.get(field["name"], ""))
+        named = set(PREFIX.findall(field["comment"]))
+        if len(named) == 1 and "length" not in field and re.fullmatch(r"u?int\d+_t", field["type"]):
+            field["constants"] = named.pop()
         if not field["heading"]:
             del field["heading"]
         made["fields"].append(field)

@@ -2,7 +2,8 @@
 """Catches: a description of the interface (describe.py) that is not that of the headers: a symbol
 that the library exports and that is not described, a struct of another layout, a function of
 another type, a constant of another value; a field, constant or function that nothing is said about;
-a text for cffi with lines of the preprocessor; files in the build that are not made anew.
+a comment about constants that do not exist; a text for cffi with lines of the preprocessor; files
+in the build that are not made anew.
 
 usage: test_description.py SOURCE COMPILER FOLDER"""
 import json
@@ -76,6 +77,13 @@ with tempfile.TemporaryDirectory() as place:
         failures.append(f"what is described is not what the headers declare: {result.stderr}")
 missing = set(header.constants) | header.codes.keys()
 failures += [f"{name} is not described" for name in sorted(missing - values.keys())]
+# What a comment calls "PC_CODEC_…" is there, and a field that has values of it says so.
+fields = [(f"{struct['name']}.{field['name']}", field) for struct in made["structs"]
+          for field in struct["fields"]]
+failures += [f"{name}: there is no {field['constants']}…" for name, field in fields
+             if not any(value.startswith(field.get("constants", "")) for value in values)]
+if not any(field.get("constants") == "PC_REASON_" for _, field in fields):
+    failures.append("no field has constants: comments are not understood")
 
 print("\n".join(failures)
       or f"{len(described)} functions, {len(made['structs'])} structs and {len(values)} constants "

@@ -202,7 +202,7 @@ typedef int32_t (*pc_progress_fn)(void *user, const char *what, uint64_t done, u
 typedef struct pc_context_options {
     size_t struct_size;
     const pc_allocator *allocator;   /* copied; NULL: the C library's */
-    pc_log_fn log;                   /* NULL: silent */
+    pc_log_fn log;                   /* gets lines of the log; NULL: silent */
     void *log_user;                  /* given to log */
     pc_parallel_for_fn parallel_for; /* NULL: a pool of the library */
     void *parallel_user;             /* given to parallel_for */
@@ -284,7 +284,7 @@ typedef struct pc_model_info {
     size_t struct_size;
     char architecture[32];   /* "llama", "falcon", … */
     uint8_t fingerprint[32]; /* digest of everything in the weights that changes K and V */
-    int32_t layers;          /* that have K and V */
+    int32_t layers;          /* layers that have K and V */
     int32_t heads;           /* of queries, in each layer */
     int32_t kv_heads;        /* heads of K and V in each layer */
     int32_t head_dim;        /* width of one head of K */
@@ -300,7 +300,7 @@ typedef struct pc_model_info {
     int32_t token_eos;           /* -1: none */
     int32_t token_unk;           /* -1: none */
     int32_t token_pad;           /* -1: none */
-    uint64_t weight_bytes;       /* in memory */
+    uint64_t weight_bytes;       /* bytes of the weights in memory */
     uint64_t kv_bytes_per_token; /* of encoded segments: K and V, all layers, I8 with scales */
     uint32_t bidirectional;      /* 1: an encoder, for pc_prefill only */
     uint32_t classes;            /* of an encoder's head; 0: none */
@@ -310,7 +310,7 @@ typedef struct pc_model_info {
      * e = experts * (1 - (1 - experts_used / experts)^n) if routing is uniform. m rows of logits
      * add head_bytes and m * head_flops. Embeddings and attention are not included. */
     int32_t experts;       /* of a layer with experts; 0: none */
-    int32_t experts_used;  /* by one token */
+    int32_t experts_used;  /* experts that one token uses */
     uint64_t expert_bytes; /* of one expert, all layers */
     uint64_t token_bytes;  /* of the weights that one token uses, all layers, with its experts */
     uint64_t token_flops;  /* of one token; a multiplication and an addition count as two */
@@ -392,12 +392,12 @@ typedef struct pc_event {
     uint32_t kind;   /* PC_EVENT_… */
     uint32_t tier;   /* PC_TIER_… */
     uint32_t reason; /* PC_REASON_… */
-    uint32_t tokens; /* of the segment */
+    uint32_t tokens; /* tokens of the segment */
     /* What DISK evicts or removes of sealed records that this process has neither written nor read
      * is told by its name instead (pc_record_info.name). */
     uint8_t key[32];
-    uint64_t bytes; /* in this tier */
-    double seconds; /* that it took */
+    uint64_t bytes; /* bytes of the segment in this tier */
+    double seconds; /* seconds that it took */
 } pc_event;
 /* Called by the thread that did it, never under a lock. It may remove from this cache and free it,
  * but nothing else: pc_cache_flush is PC_ERR_STATE on the cache's own threads. */
@@ -442,10 +442,10 @@ typedef struct pc_cache_options {
      * "?cacert=PATH&cert=FILE&key=FILE&sni=NAME&insecure=1".
      * "redis+unix://[user:password@]/path[?owner=USER]" is a socket. NULL: none. */
     const char *remote;
-    uint32_t compressed_codec;  /* PC_CODEC_…; default: ZSTD */
-    uint32_t disk_codec;        /* default: RAW */
-    uint32_t remote_codec;      /* default: ZSTD; with a seal_key RAW (doc/store.md) */
-    uint32_t io_threads;        /* for tiers below RAM; 0: 2 if there are any */
+    uint32_t compressed_codec; /* PC_CODEC_… of COMPRESSED; default: ZSTD */
+    uint32_t disk_codec;       /* PC_CODEC_… of DISK; default: RAW */
+    uint32_t remote_codec; /* PC_CODEC_… of REMOTE; default: ZSTD, sealed RAW (doc/store.md) */
+    uint32_t io_threads;   /* for tiers below RAM; 0: 2 if there are any */
     const pc_codec_ops *codecs; /* [codec_count] of the application (extend.h), copied */
     size_t codec_count;         /* length of codecs */
     /* 32 bytes that seal records of DISK and REMOTE (XChaCha20-Poly1305). Copied, zeroed with the
@@ -454,7 +454,7 @@ typedef struct pc_cache_options {
     double ttl_seconds; /* an entry expires so long after its last hit; 0: never */
     /* Of one load or store, with connecting; then the request computes. 0: 2. */
     double deadline_seconds;
-    pc_event_fn on_event; /* may be NULL */
+    pc_event_fn on_event; /* gets events of the cache; may be NULL */
     void *event_user;     /* given to on_event */
     /* Told when the bytes of a tier have changed. Rules as on_event. May be NULL. */
     void (*on_bytes)(void *user, uint32_t tier, uint64_t bytes, uint64_t budget);
@@ -473,16 +473,16 @@ typedef struct pc_cache_options {
 typedef struct pc_cache_stats {
     size_t struct_size;
     uint64_t lookups;       /* segments that were looked up */
-    uint64_t hits;          /* of any tier */
-    uint64_t misses;        /* that no tier served */
+    uint64_t hits;          /* of lookups: any tier served the segment */
+    uint64_t misses;        /* of lookups: no tier served it */
     uint64_t stored;        /* segments that RAM took */
-    uint64_t refused;       /* larger than the room that the budget leaves */
-    uint64_t evicted;       /* from RAM, to make room */
-    uint64_t removed;       /* from RAM: cleared, expired, or by hand */
-    uint64_t segments;      /* now */
-    uint64_t segment_bytes; /* of RAM, taken by segments now */
+    uint64_t refused;       /* segments larger than the room that the budget leaves */
+    uint64_t evicted;       /* segments that left RAM to make room */
+    uint64_t removed;       /* segments that left RAM: cleared, expired, or by hand */
+    uint64_t segments;      /* segments in RAM now */
+    uint64_t segment_bytes; /* bytes of RAM that segments take now */
     uint64_t pinned_bytes;  /* of segment_bytes: pinned */
-    uint64_t budget_bytes;  /* what RAM may take */
+    uint64_t budget_bytes;  /* bytes that RAM may take */
     uint64_t dropped;       /* sum of pc_tier_stats.dropped */
 } pc_cache_stats;
 
@@ -491,28 +491,28 @@ typedef struct pc_cache_stats {
 typedef struct pc_tier_stats {
     size_t struct_size;
     uint64_t offered;       /* segments that were to be stored */
-    uint64_t stored;        /* segments that it took */
+    uint64_t stored;        /* segments that the tier took */
     uint64_t found;         /* DISK: that were there at opening, or that other processes wrote */
     uint64_t known;         /* offered, but there already */
-    uint64_t refused;       /* larger than the room that the budget leaves */
-    uint64_t failed;        /* could not be stored */
-    uint64_t evicted;       /* to make room */
-    uint64_t removed;       /* cleared, expired, or by hand */
-    uint64_t lost;          /* gone or damaged */
-    uint64_t segments;      /* that it has now */
-    uint64_t segment_bytes; /* that they take */
+    uint64_t refused;       /* segments larger than the room that the budget leaves */
+    uint64_t failed;        /* segments that could not be stored */
+    uint64_t evicted;       /* segments that left to make room */
+    uint64_t removed;       /* segments that left: cleared, expired, or by hand */
+    uint64_t lost;          /* segments found gone or damaged */
+    uint64_t segments;      /* segments in the tier now */
+    uint64_t segment_bytes; /* bytes that they take */
     uint64_t pinned_bytes;  /* of segment_bytes: pinned */
-    uint64_t budget_bytes;  /* what the tier may take; REMOTE: 0 */
+    uint64_t budget_bytes;  /* bytes that the tier may take; REMOTE: 0 */
     uint64_t staging_bytes; /* of segment_bytes: being loaded or written */
     uint64_t lookups;       /* segments that it was asked for */
-    uint64_t hits;          /* segments that it gave */
-    uint64_t misses;        /* segments that it did not have */
-    uint64_t load_failed;   /* segments that it had but could not give */
+    uint64_t hits;          /* of lookups: segments that it gave */
+    uint64_t misses;        /* of lookups: segments that it did not have */
+    uint64_t load_failed;   /* of lookups: segments that it had but could not give */
     uint64_t slower_than_compute; /* of misses: it was there, but computing promised to be faster */
-    uint64_t bytes_read;          /* of records */
-    uint64_t bytes_written;       /* of records */
-    double seconds_read;          /* of reading, all threads */
-    double seconds_written;       /* of writing, all threads */
+    uint64_t bytes_read;          /* bytes of records that were read */
+    uint64_t bytes_written;       /* bytes of records that were written */
+    double seconds_read;          /* seconds of reading, all threads */
+    double seconds_written;       /* seconds of writing, all threads */
     /* DISK: bytes of mapped files, in RAM (and in its segment_bytes and budget) or in use. They are
      * page cache, not memory of pc_allocator. */
     uint64_t mapped_bytes;
@@ -653,13 +653,13 @@ enum { PC_ITEM_UNCACHED = 1 }; /* pc_item.flags: cache="false" */
 typedef struct pc_item {
     size_t struct_size;
     uint32_t kind;    /* PC_ITEM_… */
-    uint32_t depth;   /* modules around it */
+    uint32_t depth;   /* number of modules around it */
     const char *path; /* a text has its parent's (root: ""), a union its parent's and "/union" */
     /* Of a text: as tokenised. Of a slot: the text behind each request. Else "". */
     const char *text;
-    int64_t start;  /* position */
-    int64_t length; /* positions */
-    uint64_t flags; /* PC_ITEM_UNCACHED */
+    int64_t start;  /* first position */
+    int64_t length; /* number of positions */
+    uint64_t flags; /* PC_ITEM_UNCACHED, or 0 */
 } pc_item;
 
 /* The layout in document order, without the root. PC_ERR_NOT_FOUND beyond its end. */
@@ -679,13 +679,13 @@ typedef struct pc_encode_options {
     size_t struct_size;
     uint32_t encoding; /* PC_ENCODE_… */
     uint32_t reserved;
-    pc_progress_fn progress;     /* may be NULL */
+    pc_progress_fn progress;     /* told of each step; may be NULL */
     void *progress_user;         /* given to progress */
     double ttl_seconds;          /* of what is stored; 0: the cache's */
     int32_t priority;            /* lower priorities are evicted first; 0 */
     uint32_t pin;                /* 1: pins what is encoded for pin_owner */
-    uint64_t pin_owner;          /* as in pc_cache_pin */
-    double pin_seconds;          /* 0: no end */
+    uint64_t pin_owner;          /* owner, as in pc_cache_pin */
+    double pin_seconds;          /* until the pin ends; 0: no end */
     uint64_t rope_regime_length; /* of later requests, if longer than the schema; 0: the schema's */
 } pc_encode_options;
 
@@ -748,7 +748,7 @@ typedef struct pc_part {
     uint32_t kind; /* PC_PART_… */
     uint32_t reserved;
     const char *path;      /* of its item; "" of a plain prompt */
-    const int32_t *tokens; /* [count] */
+    const int32_t *tokens; /* [count] its tokens */
     size_t count;          /* length of tokens */
     int64_t start;         /* position of the first */
 } pc_part;
@@ -909,7 +909,7 @@ typedef struct pc_memo_result {
      * greatest of all. */
     double similarity;
     uint32_t verified; /* 1: also computed in full; the results are those of the full computation */
-    uint32_t layers;   /* that reused maps */
+    uint32_t layers;   /* number of layers that reused maps */
     double loss;       /* of the reuse, if verified, by the measure of the bucket's tuning */
     uint32_t reuse;    /* PC_REUSE_… (memo.h) */
     uint32_t reserved;
@@ -923,20 +923,20 @@ typedef struct pc_stats {
     uint64_t tokens_encoded;            /* of modules that were missing */
     uint64_t tokens_repaired;           /* cached tokens that were computed again */
     uint64_t tokens_new;                /* arguments and free text */
-    uint64_t tokens_generated;          /* all samples */
-    uint64_t bytes_reused;              /* of K and V */
-    uint32_t exactness;                 /* PC_EXACT … */
-    uint32_t repair;                    /* level that took effect */
+    uint64_t tokens_generated;          /* sampled tokens of all samples */
+    uint64_t bytes_reused;              /* bytes of K and V that were reused */
+    uint32_t exactness;                 /* PC_EXACT, PC_REPAIRED or PC_APPROXIMATE */
+    uint32_t repair;                    /* PC_REPAIR_… that took effect */
     uint32_t miss_reason;               /* PC_REASON_… of the first part that was not reused */
     uint32_t finish;                    /* PC_FINISH_… of sample 0 */
     double seconds_assemble;            /* look-ups and placement */
-    double seconds_encode;              /* missing modules */
+    double seconds_encode;              /* encoding missing modules */
     double seconds_prefill;             /* new and repaired tokens, until the first logits */
     double seconds_ttft;                /* from the call to the first sampled token */
-    double seconds_decode;              /* the rest */
+    double seconds_decode;              /* everything behind the first token */
     uint64_t tokens_tier[PC_TIER_ROOM]; /* tokens_cached by tier */
     uint64_t bytes_loaded;              /* from tiers below RAM */
-    double seconds_load;                /* of waiting for them */
+    double seconds_load;                /* waiting for loads from tiers below RAM */
     uint32_t lossy;                     /* 1: some states went through a lossy codec */
     /* 1: other kernels, or unknown ones, computed some states: they differ by rounding
      * (PC_CACHE_OWN_KERNELS). */
@@ -1042,7 +1042,7 @@ PC_API const float *pc_sequence_logits(const pc_sequence *sequence, size_t *coun
 
 typedef struct pc_batch_options {
     size_t struct_size;
-    uint32_t max_sequences; /* 0: no limit */
+    uint32_t max_sequences; /* most sequences in the batch; 0: no limit */
     /* A step computes at most one token of a sequence behind its prompt, and at most so many tokens
      * in all. 0: no limit; others are PC_ERR_UNSUPPORTED in this version. */
     uint32_t step_tokens;
@@ -1064,7 +1064,7 @@ PC_API pc_status pc_batch_remove(pc_batch *batch, pc_sequence *sequence);
 /* The tokens that the next step reads. */
 typedef struct pc_batch_stats {
     size_t struct_size;
-    uint64_t sequences;     /* in the batch */
+    uint64_t sequences;     /* sequences in the batch */
     uint64_t running;       /* not finished; the next two are theirs */
     uint64_t tokens_seen;   /* each token counts once for every sequence that sees it */
     uint64_t tokens_stored; /* each token counts once */

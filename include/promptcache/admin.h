@@ -35,9 +35,9 @@ typedef struct pc_systems_options {
 
 typedef struct pc_system_info {
     size_t struct_size;
-    char name[64];   /* with its NUL */
-    int64_t length;  /* positions */
-    uint64_t pinned; /* segments in the cache */
+    char name[64];   /* the name, with a NUL */
+    int64_t length;  /* positions that the schema spans */
+    uint64_t pinned; /* its segments that are pinned in the cache */
     uint64_t filled; /* how often the name was filled in since it was last absent */
 } pc_system_info;
 
@@ -95,7 +95,7 @@ typedef struct pc_model_file_info {
     const char *fixed;        /* why segments cannot be moved, "has learned positions …"; "" */
     const char *backend;      /* that computes: "cpu" */
     uint64_t file_bytes;      /* of all files with weights */
-    uint64_t tensors;         /* in all files */
+    uint64_t tensors;         /* number of tensors */
     uint64_t parameters;      /* numbers in all tensors */
     uint64_t quantised_bytes; /* of pc_model_info.weight_bytes: of what stays quantised */
     /* Of one token of an encoded segment, K and V of all layers, by the PC_DTYPE_… of
@@ -104,16 +104,16 @@ typedef struct pc_model_file_info {
     double rope_theta;      /* base of RoPE; 0: no RoPE */
     double rope_factor;     /* by which the scaling stretches the context; 0: none */
     double rope_length;     /* original context length that the scaling begins at; 0: none */
-    int32_t rope_dims;      /* of a head that turn */
+    int32_t rope_dims;      /* dimensions of a head that turn */
     int32_t value_dim;      /* width of a head's values */
     int32_t window;         /* of attention, in tokens; 0: none */
-    int32_t window_layers;  /* that have it */
+    int32_t window_layers;  /* layers that have the window */
     int32_t chunk;          /* attention stays within chunks of so many positions; 0: none */
-    int32_t chunk_layers;   /* that have them */
+    int32_t chunk_layers;   /* layers that have chunks */
     int32_t plain_layers;   /* without RoPE, in a model with it */
     int32_t latent;         /* width of the latent vector of K and V (MLA); 0: none */
     int32_t latent_rotated; /* dimensions that turn beside it */
-    int32_t expert_layers;  /* that have experts */
+    int32_t expert_layers;  /* layers that have experts */
     int32_t query_norms;    /* 1: queries and keys have norms */
     int32_t sinks;          /* 1: heads have a sink in their softmax */
     int32_t vocabulary;     /* tokens of the tokenizer */
@@ -124,10 +124,10 @@ typedef struct pc_model_file_info {
 /* Tensors of one number format. */
 typedef struct pc_model_file_type {
     size_t struct_size;
-    const char *name;    /* "Q4_K"; static */
-    uint64_t tensors;    /* that have it */
+    const char *name;    /* name of the format: "Q4_K"; static */
+    uint64_t tensors;    /* tensors in this format */
     uint64_t parameters; /* numbers in these tensors */
-    uint64_t bytes;      /* in the files */
+    uint64_t bytes;      /* bytes of these tensors in the files */
     /* 1: matrices are computed with as they are stored; 0: they are expanded or rounded to
      * pc_model_info.compute. Vectors are expanded. */
     uint32_t kept;
@@ -166,26 +166,26 @@ enum { PC_KERNELS_ROOM = 64 }; /* bytes of the name of kernels, with its NUL */
 typedef struct pc_record_info {
     size_t struct_size;
     uint8_t key[32];          /* of a sealed record that was not opened: `name` */
-    uint8_t model[32];        /* fingerprint */
+    uint8_t model[32];        /* fingerprint of the model */
     char architecture[32];    /* of the model, as in pc_model_info */
     uint32_t codec;           /* PC_CODEC_… */
     uint32_t lossy;           /* 1: its states went through a lossy codec */
-    uint32_t sealed;          /* 1: with a seal_key */
+    uint32_t sealed;          /* 1: sealed with a seal_key */
     uint32_t position_scheme; /* PC_POSITION_… */
     uint32_t dtype;           /* PC_DTYPE_… */
     uint32_t layout;          /* PC_LAYOUT_… */
     uint32_t encoding;        /* PC_ENCODE_… */
-    int32_t layers;           /* of the states */
-    int32_t kv_heads;         /* of each layer */
+    int32_t layers;           /* layers of its states */
+    int32_t kv_heads;         /* heads of K and V in each layer */
     int32_t k_dim;            /* width of a head of K */
     int32_t v_dim;            /* width of a head of V */
     uint32_t version;         /* of the format: major * 256 + minor */
-    uint64_t tokens;          /* of the segment */
-    uint64_t state_bytes;     /* as a segment */
-    uint64_t file_bytes;      /* as it lies in the folder */
-    double cost_seconds;      /* of computing it */
-    int64_t written;          /* seconds since 1970 */
-    int64_t expires;          /* seconds since 1970; 0: never */
+    uint64_t tokens;          /* tokens of the segment */
+    uint64_t state_bytes;     /* bytes of its states as a segment */
+    uint64_t file_bytes;      /* bytes of its file */
+    double cost_seconds;      /* seconds of computing it */
+    int64_t written;          /* when, in seconds since 1970 */
+    int64_t expires;          /* when, in seconds since 1970; 0: never */
     /* Id of its seal_key, which does not reveal the key; part of the file's name. */
     uint8_t seal_id[16];
     /* That computed it, as in pc_costs, with oneDNN if it took part; "": unknown. */
@@ -255,7 +255,7 @@ PC_API pc_status pc_costs_get(pc_context *context, pc_costs *costs);
 typedef struct pc_calibrate_options {
     size_t struct_size;
     const char *path;        /* of the file; NULL: as above; "": none */
-    pc_progress_fn progress; /* may be NULL */
+    pc_progress_fn progress; /* told of each step; may be NULL */
     void *progress_user;     /* given to progress */
 } pc_calibrate_options;
 

@@ -42,8 +42,8 @@ typedef struct pc_attend_shape {
     size_t struct_size;
     int32_t heads;    /* of queries; a multiple of kv_heads */
     int32_t kv_heads; /* heads of K and V */
-    int32_t k_dim;    /* 1 to 1024 */
-    int32_t v_dim;    /* 1 to 1024 */
+    int32_t k_dim;    /* width of a head of K: 1 to 1024 */
+    int32_t v_dim;    /* width of a head of V: 1 to 1024 */
     uint32_t dtype;   /* of K and V: PC_DTYPE_F32, BF16, F16 or I8 */
     uint32_t reserved;
 } pc_attend_shape;
@@ -63,7 +63,7 @@ PC_API pc_status pc_pages_write(const pc_attend_shape *shape, void *pages, size_
                                 size_t count, const float *k, const float *v);
 
 typedef struct pc_run {
-    size_t tokens; /* in the run */
+    size_t tokens; /* number of its tokens */
     /* [tokens] position minus the run's start, ascending. NULL: 0, 1, 2, … */
     const int64_t *relative;
 } pc_run;
@@ -73,7 +73,7 @@ typedef struct pc_row_span {
     int64_t start; /* position of the run's start */
     uint32_t run;  /* index in pc_plan_args.runs */
     uint32_t lo;   /* first token that the row sees */
-    uint32_t hi;   /* behind the last one */
+    uint32_t hi;   /* one more than the last token that the row sees */
     uint32_t reserved;
 } pc_row_span;
 
@@ -83,9 +83,9 @@ typedef struct pc_row_span {
 typedef struct pc_plan_args {
     size_t struct_size;
     const pc_attend_shape *shape; /* of all runs, but for dtypes */
-    const pc_run *runs;           /* [run_count] */
+    const pc_run *runs;           /* [run_count] all runs */
     size_t run_count;             /* length of runs */
-    const int64_t *positions;     /* [row_count] */
+    const int64_t *positions;     /* [row_count] of each row's token */
     const uint32_t *first;        /* [row_count + 1], ascending from 0 */
     const pc_row_span *spans;     /* of all rows, one row's behind another's */
     size_t row_count;             /* length of positions */
@@ -109,11 +109,11 @@ PC_API void pc_plan_free(pc_plan *plan);
  * distance d is d * frequency[i]; cosine and sine are multiplied by factor. */
 typedef struct pc_rope {
     size_t struct_size;
-    int32_t dims;         /* even, at most k_dim */
+    int32_t dims;         /* dimensions of a head that turn: even, at most k_dim */
     uint32_t interleaved; /* 1: pairs are (2i, 2i + 1) */
-    float factor;         /* 0: 1 */
+    float factor;         /* multiplies cosine and sine; 0: 1 */
     uint32_t reserved;
-    const double *frequency; /* [dims / 2] */
+    const double *frequency; /* [dims / 2] of each pair */
 } pc_rope;
 
 /* Memory. With backend "cpu", all is host memory. With any other, pages[i], q, out and lse are
@@ -130,13 +130,13 @@ typedef struct pc_rope {
 typedef struct pc_attend_args {
     size_t struct_size;
     const void *const *pages; /* [run_count] of this layer; NULL for runs that no row holds */
-    const float *q;           /* [row][head][k_dim] */
+    const float *q;           /* [row][head][k_dim] the queries */
     float *out;               /* [row][head][v_dim]; q, out and lse must not overlap */
     float *lse;               /* [row][head] natural log-sum-exp of the scores, or NULL */
     const pc_rope *rope;      /* NULL: queries are used as they are */
     const float *slopes; /* [heads] ALiBi: score - slope * (row position - key position); NULL */
     int64_t window;      /* sees keys with row position - key position < window; 0: all */
-    float scale;         /* 0: 1 / sqrt(k_dim) */
+    float scale;         /* multiplies scores; 0: 1 / sqrt(k_dim) */
     float soft_cap;      /* cap * tanh(score / cap); 0: none */
     void *stream;        /* NULL: the call returns when the results are there. "cpu": NULL */
     /* [heads] one more score of each head, without a key and a value: it joins the softmax, so the

@@ -80,13 +80,13 @@ PC_API pc_status pc_model_new_shape(pc_model **out, pc_context *context, const c
  *   "router_topk_idx", "router_topk_weight"    [token][chosen] */
 typedef struct pc_trace {
     size_t struct_size;
-    const char *name; /* see above */
+    const char *name; /* what it is, of the list above */
     int32_t layer; /* of "hidden": i is the input of layer i, `layers` the output of the last one */
     uint32_t lane; /* index in pc_eval_args.lanes */
     uint32_t rank; /* dimensions in `shape` */
     uint32_t reserved;
     int64_t shape[4];  /* [rank] outermost first */
-    const float *data; /* fp32, dense */
+    const float *data; /* its numbers: fp32, dense */
 } pc_trace;
 
 /* ---- INIT macros */

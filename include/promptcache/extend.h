@@ -28,7 +28,7 @@ typedef struct pc_span {
  * position of its first token. */
 typedef struct pc_token_range {
     size_t first; /* index of its first token */
-    size_t count; /* of tokens */
+    size_t count; /* number of tokens */
 } pc_token_range;
 
 /* Compute the states of consecutive tokens. Token i sees every span of `visible`, up to its own
@@ -36,12 +36,12 @@ typedef struct pc_token_range {
  * computed for the others' sake and dropped. */
 typedef struct pc_encode_args {
     size_t struct_size;
-    const int32_t *tokens;        /* [count] */
-    const int64_t *positions;     /* [count] */
-    size_t count;                 /* of the tokens */
-    const pc_span *visible;       /* [visible_count] */
+    const int32_t *tokens;        /* [count] ids */
+    const int64_t *positions;     /* [count] one of each token */
+    size_t count;                 /* number of tokens */
+    const pc_span *visible;       /* [visible_count] segments that the tokens see */
     size_t visible_count;         /* length of visible */
-    const pc_token_range *ranges; /* [range_count] */
+    const pc_token_range *ranges; /* [range_count] what becomes segments */
     size_t range_count;           /* length of ranges */
     uint64_t rope_regime_length;  /* length that selects the RoPE regime; 0: largest position + 1 */
     int32_t (*cancelled)(void *user); /* may be NULL; poll it now and then */
@@ -50,7 +50,7 @@ typedef struct pc_encode_args {
 
 typedef struct pc_step_row {
     void *sequence;       /* handle of the application */
-    int64_t position;     /* of the token */
+    int64_t position;     /* position of the token */
     int32_t token;        /* id of the token */
     uint32_t want_logits; /* 1: the next row of `logits` is for this row */
 } pc_step_row;
@@ -61,7 +61,7 @@ typedef struct pc_step_row {
  * sequence. */
 typedef struct pc_step_args {
     size_t struct_size;
-    const pc_step_row *rows;          /* [count] */
+    const pc_step_row *rows;          /* [count] one token each */
     size_t count;                     /* length of rows */
     float *logits;                    /* [rows that want them][vocab] */
     uint32_t visibility;              /* PC_VISIBLE_… */
@@ -147,11 +147,11 @@ typedef struct pc_codec_block {
     size_t struct_size;
     uint32_t layout;  /* PC_LAYOUT_… */
     uint32_t dtype;   /* PC_DTYPE_…, as stored */
-    int32_t kv_heads; /* of the layer */
+    int32_t kv_heads; /* heads of K and V in the layer */
     int32_t k_dim;    /* width of a head of K */
     int32_t v_dim;    /* width of a head of V */
     uint32_t index;   /* of the block: the layer */
-    uint64_t tokens;  /* of the segment */
+    uint64_t tokens;  /* tokens of the segment */
     uint64_t bytes;   /* as the segment holds it */
 } pc_codec_block;
 
@@ -162,7 +162,7 @@ struct pc_codec_ops {
     size_t struct_size;
     uint32_t id;      /* PC_CODEC_APPLICATION or above; stored in the record */
     uint32_t lossy;   /* 1: decode does not give back every bit */
-    const char *name; /* at most 31 bytes */
+    const char *name; /* name of the codec, at most 31 bytes */
     /* Most bytes that encode may write for this block. 0: the block is stored RAW. */
     size_t (*bound)(void *user, const pc_codec_block *block);
     /* data [block->bytes] to out [capacity]; sets *size. */
@@ -190,9 +190,9 @@ enum {
  * needed. */
 typedef struct pc_key_parts {
     size_t struct_size;
-    const uint8_t *model;     /* [32] fingerprint */
-    const uint8_t *adapter;   /* [32]; NULL: none */
-    const uint8_t *tokenizer; /* [32]; NULL: zeros */
+    const uint8_t *model;     /* [32] fingerprint of the model */
+    const uint8_t *adapter;   /* [32] digest of an adapter; NULL: none */
+    const uint8_t *tokenizer; /* [32] digest of the tokenizer; NULL: zeros */
     uint32_t position_scheme; /* PC_POSITION_… */
     uint32_t dtype;           /* PC_DTYPE_… of K and V */
     uint64_t rope_regime;     /* length that selects the RoPE frequencies; 0: none */
@@ -215,22 +215,22 @@ PC_API pc_status pc_key_segment(uint8_t key[32], const uint8_t base[32], const u
 /* States as memory: one block per layer, or as the application likes. */
 typedef struct pc_raw {
     size_t struct_size;
-    const uint8_t *model;        /* [32] fingerprint */
+    const uint8_t *model;        /* [32] fingerprint of the model */
     char architecture[32];       /* of the model, as in pc_model_info */
     uint32_t position_scheme;    /* PC_POSITION_… */
     uint32_t dtype;              /* PC_DTYPE_… */
     uint32_t layout;             /* PC_LAYOUT_PAGES, _LATENT, or one of the application */
     uint32_t lossy;              /* 1: the states went through something lossy */
-    int32_t layers;              /* of the states */
-    int32_t kv_heads;            /* of each layer */
+    int32_t layers;              /* layers of the states */
+    int32_t kv_heads;            /* heads of K and V in each layer */
     int32_t k_dim;               /* width of a head of K */
     int32_t v_dim;               /* width of a head of V */
     uint64_t rope_regime;        /* as in pc_key_parts */
-    const int32_t *tokens;       /* [token_count] */
+    const int32_t *tokens;       /* [token_count] ids */
     const int64_t *relative;     /* [token_count]; NULL: 0, 1, 2, … */
     size_t token_count;          /* length of tokens */
-    void *const *blocks;         /* [block_count] */
-    const uint64_t *block_bytes; /* [block_count] */
+    void *const *blocks;         /* [block_count] where each block begins */
+    const uint64_t *block_bytes; /* [block_count] bytes of each block */
     size_t block_count;          /* length of blocks */
 } pc_raw;
 
@@ -255,8 +255,8 @@ enum {
 
 typedef struct pc_put_options {
     size_t struct_size;
-    double cost_seconds; /* of computing it */
-    double ttl_seconds;  /* 0: the cache's */
+    double cost_seconds; /* seconds of computing it */
+    double ttl_seconds;  /* until it expires; 0: the cache's */
     int32_t priority;    /* lower priorities are evicted first; 0 */
     uint32_t reserved;
     /* [32] key of the segment that it saw, which is evicted after it. NULL: none. */
@@ -279,7 +279,7 @@ typedef struct pc_get_info {
     uint32_t reason; /* PC_REASON_… of a miss */
     uint32_t lossy;  /* 1: it went through a lossy codec, or was stored as lossy */
     uint32_t reserved;
-    double seconds; /* of the whole call */
+    double seconds; /* seconds of the whole call */
 } pc_get_info;
 
 /* Finds a segment in any tier. Blocks, at most for cost_seconds or the tiers' deadlines.
@@ -328,9 +328,9 @@ PC_API pc_status pc_sequence_spans(pc_sequence *sequence, pc_span *spans, size_t
 
 /* One sequence of an evaluation: spans, then new tokens. */
 typedef struct pc_lane {
-    const pc_span *spans;     /* [span_count] */
+    const pc_span *spans;     /* [span_count] segments that its tokens see */
     size_t span_count;        /* length of spans */
-    const int32_t *tokens;    /* [count] */
+    const int32_t *tokens;    /* [count] new tokens */
     const int64_t *positions; /* [count] any order under PC_VISIBLE_ALL, else ascending */
     size_t count;             /* length of tokens */
     const int32_t *types;     /* [count] token types (BERT); NULL: 0 */
@@ -340,7 +340,7 @@ struct pc_trace; /* promptcache/bench.h */
 
 typedef struct pc_eval_args {
     size_t struct_size;
-    const pc_lane *lanes; /* [lane_count] */
+    const pc_lane *lanes; /* [lane_count] the sequences */
     size_t lane_count;    /* length of lanes */
     uint32_t visibility;  /* PC_VISIBLE_… */
     uint32_t reserved;

@@ -132,7 +132,7 @@ typedef struct pc_memo_bucket {
     size_t struct_size;
     uint32_t min_tokens;   /* length of its shortest prompts */
     uint32_t max_tokens;   /* length of its longest prompts */
-    uint64_t records;      /* that it holds */
+    uint64_t records;      /* records that it holds */
     uint32_t trained;      /* 1: it has a projector */
     uint32_t open;         /* 1: it is used */
     uint32_t reason;       /* PC_REASON_… why it is closed */
@@ -165,16 +165,16 @@ PC_API pc_status pc_memo_set_threshold(pc_memo *memo, size_t index, double thres
 typedef struct pc_memo_stats {
     size_t struct_size;
     uint64_t lookups;      /* prompts that were looked up */
-    uint64_t hits;         /* that reused something */
-    uint64_t misses;       /* that reused nothing */
+    uint64_t hits;         /* of lookups: prompts that reused something */
+    uint64_t misses;       /* of lookups: prompts that reused nothing */
     uint64_t verified;     /* of hits: also computed in full */
     uint64_t stored;       /* records that were added */
     uint64_t live;         /* records now */
-    uint64_t evicted;      /* to make room */
-    uint64_t removed;      /* neither evicted nor damaged */
-    uint64_t damaged;      /* found damaged, and dropped */
-    uint64_t bytes;        /* of the maps */
-    uint64_t budget_bytes; /* what the maps may take; 0: no limit */
+    uint64_t evicted;      /* records that left to make room */
+    uint64_t removed;      /* records that left, neither evicted nor damaged */
+    uint64_t damaged;      /* records found damaged, and dropped */
+    uint64_t bytes;        /* bytes of the maps */
+    uint64_t budget_bytes; /* bytes that the maps may take; 0: no limit */
     uint64_t output_hits;  /* of hits: answered by stored outputs */
     uint64_t outputs;      /* of live: records with stored outputs */
 } pc_memo_stats;
@@ -216,7 +216,7 @@ typedef struct pc_prefill_options {
     /* [count] the prompts' states (pc_prompt_from_spans), for the caller to free. NULL: none.
      * Decoders only. Keys that a reuse skipped are computed afterwards. */
     pc_segment **segments;
-    pc_memo_result *results;          /* [count], or NULL */
+    pc_memo_result *results;          /* [count] what the memo did for each, or NULL */
     int32_t (*cancelled)(void *user); /* polled between layers; non-zero: PC_ERR_CANCELLED */
     void *cancel_user;                /* given to cancelled */
     /* Overrides every bucket's threshold, also of closed buckets; at most 1. -INFINITY: the nearest
@@ -227,14 +227,14 @@ typedef struct pc_prefill_options {
 /* Seconds of all steps add up to the cost of a reuse. */
 typedef struct pc_prefill_stats {
     size_t struct_size;
-    uint64_t inputs;         /* prompts */
-    uint64_t tokens;         /* of all prompts */
+    uint64_t inputs;         /* number of prompts */
+    uint64_t tokens;         /* tokens of all prompts */
     uint64_t hits;           /* prompts that reused maps or outputs */
-    uint64_t hit_tokens;     /* tokens of hits */
+    uint64_t hit_tokens;     /* tokens of the hits */
     double seconds_features; /* pooling and projecting first inputs */
-    double seconds_search;   /* in the index */
+    double seconds_search;   /* searching the index */
     double seconds_maps;     /* fetching maps and stored outputs */
-    double seconds_forward;  /* computing */
+    double seconds_forward;  /* computing prompts */
     double seconds_verify;   /* computing hits in full */
     uint64_t output_hits;    /* of hits: answered by stored outputs */
 } pc_prefill_stats;

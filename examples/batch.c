@@ -48,10 +48,10 @@ static pc_status print_answer(const pc_sequence *sequence, const char *path)
     pc_stats stats = PC_STATS_INIT;
     size_t size;
     const char *text = pc_sequence_text(sequence, &size);
-    pc_status status = pc_sequence_error(sequence,
-                                         NULL); /* a failed one does not stop the others */
-    if (status >= 0)
-        status = pc_sequence_get_stats(sequence, &stats);
+    pc_status status = pc_sequence_error(sequence, NULL);
+    if (status < 0) /* the others have gone on */
+        return status;
+    status = pc_sequence_get_stats(sequence, &stats);
     printf("%s: %.*s\n  %llu tokens: %llu from the cache, %llu encoded, %llu new\n", path,
            (int)size, text, (unsigned long long)stats.tokens_prompt,
            (unsigned long long)stats.tokens_cached, (unsigned long long)stats.tokens_encoded,
@@ -77,8 +77,10 @@ int main(int argc, char **argv)
         status = pc_batch_step(o.batch);
         steps++;
     }
-    for (int i = 0; i < prompts && status >= 0; i++)
-        status = print_answer(o.sequences[i], argv[3 + i]);
+    for (int i = 0; i < prompts && steps; i++) {
+        pc_status answered = print_answer(o.sequences[i], argv[3 + i]);
+        status = status < 0 ? status : answered;
+    }
     if (status < 0)
         fprintf(stderr, "batch: %s: %s\n", pc_status_name(status), pc_error_text());
     else

@@ -126,7 +126,7 @@ static void is_mirrored(const live *l)
     size_t count;
     const int32_t *tokens = pc_sequence_tokens(l->s, &count);
     CHECK_INT(count, l->count);
-    CHECK(count == l->count && !memcmp(tokens, l->tokens, count * sizeof *tokens));
+    CHECK(count == l->count && (!count || !memcmp(tokens, l->tokens, count * sizeof *tokens)));
 }
 
 static pc_generate_options some_options(void)

@@ -19,6 +19,7 @@ typedef struct pc__part {
     int32_t *tokens; /* of the resolved prompt; of a schema's text: borrowed from the node */
     size_t count;
     int64_t start;
+    int is_block; /* of new text: its states are kept for later prompts (serve/prompt.h) */
 } pc__part;
 
 typedef struct pc__resolved {

@@ -6,10 +6,8 @@
 #include "model/model_states.h"
 #include "serve/model_calls.h"
 
-pc_status pc__gather_new(pc__gather **out, pc__request *r)
+static pc_status make_gather(pc__gather **out, pc__request *r, const pc__gather_ops *ops)
 {
-    const pc__gather_ops *ops = pc__request_sees_all(r) ? &pc__gather_exact_ops
-                                                        : &pc__gather_units_ops;
     pc__gather *g = *out = pc__calloc(&r->model->context->mem, 1, ops->size);
     if (!g)
         return PC_ERR_NOMEM;
@@ -18,6 +16,32 @@ pc_status pc__gather_new(pc__gather **out, pc__request *r)
     g->cache = pc__request_is_fresh(r) ? NULL : r->cache;
     g->parts = r->prompt->part_count;
     return PC_OK;
+}
+
+pc_status pc__gather_new(pc__gather **out, pc__request *r)
+{
+    return make_gather(out, r,
+                       pc__request_sees_all(r) ? &pc__gather_exact_ops : &pc__gather_units_ops);
+}
+
+/* Their states are those of the request's rows if no token is computed again and none sees what
+ * stands behind it. */
+static int has_blocks(const pc__request *r)
+{
+    const pc_prompt *prompt = r->prompt;
+    if (pc__request_sees_all(r) || r->options->repair > PC_REPAIR_NONE
+        || r->options->visibility != PC_VISIBLE_BY_POSITION)
+        return 0;
+    for (size_t p = 0; p < prompt->part_count; p++)
+        if (prompt->parts[p].is_block)
+            return 1;
+    return 0;
+}
+
+pc_status pc__gather_new_text(pc__gather **out, pc__request *r)
+{
+    *out = NULL;
+    return has_blocks(r) ? make_gather(out, r, &pc__gather_new_text_ops) : PC_OK;
 }
 
 void pc__gather_free(pc__gather *g)
@@ -50,7 +74,7 @@ static pc_status look_up_ram(pc__gather *g)
     pc__request *r = g->request;
     for (size_t p = 0; g->cache && p < g->parts; p++) {
         pc__segment_facts facts;
-        if (!g->ops->needs(g, p) || !pc__part_is_cached(&r->prompt->parts[p]))
+        if (!g->ops->is_kept(g, p))
             continue;
         facts = g->ops->facts(g, p);
         PC__TRY_RETURN(pc__segment_find(r->model, g->cache, facts.key, facts.tokens, facts.count,
@@ -68,7 +92,7 @@ static pc_status look_up_below(pc__gather *g)
     for (size_t p = 0; p < g->fetch.count; p++) {
         pc__segment_facts facts;
         pc__id content;
-        if (!pc__gather_is_missing(g, p) || !pc__part_is_cached(&r->prompt->parts[p]))
+        if (!pc__gather_is_missing(g, p) || !g->ops->is_kept(g, p))
             continue;
         facts = g->ops->facts(g, p);
         if (g->ops->content) {
@@ -123,11 +147,14 @@ static int may_wait(const pc__request *r)
     return !r->stream_failure || (pc__cache_flags(r->cache) & PC_CACHE_ALWAYS_LOAD);
 }
 
-/* Not where segments are copied or repaired, and not for an application's model. */
-static int may_stream(const pc__request *r)
+/* Not where segments are copied or repaired, not for an application's model, and not where more is
+ * gathered after these. */
+static int may_stream(const pc__gather *g)
 {
-    return pc__model_is_native(r->model) && !r->stream_failure
-           && r->bench->baseline == PC_BASELINE_NONE && r->options->repair <= PC_REPAIR_NONE;
+    const pc__request *r = g->request;
+    return pc__model_is_native(r->model) && (g->ops != &pc__gather_units_ops || !has_blocks(r))
+           && !r->stream_failure && r->bench->baseline == PC_BASELINE_NONE
+           && r->options->repair <= PC_REPAIR_NONE;
 }
 
 static void drop_streams(pc__gather *g)
@@ -169,7 +196,7 @@ static double wait_for_loads(pc__gather *g)
     if (!g->fetch.pending)
         return 0;
     g->fetch.beside = seconds_beside(g);
-    g->fetch.may_stream = may_stream(g->request) && all_pending(g);
+    g->fetch.may_stream = may_stream(g) && all_pending(g);
     waited = may_wait(g->request) ? pc__fetch_wait(&g->fetch, 1) : 0;
     pc__gather_load_all(g);
     if (!g->fetch.may_stream)

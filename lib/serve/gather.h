@@ -1,6 +1,7 @@
 /* Gathering: every cached part of a prompt gets its segment, from the cache or
  * encoded now. gather_exact.c: states that saw all that stands before them in this prompt.
- * gather_units.c: states that do not depend on the prompt. */
+ * gather_units.c: states that do not depend on the prompt; then gather_exact.c gathers the blocks
+ * of new text, which saw these. */
 #ifndef PC_SERVE_GATHER_H
 #define PC_SERVE_GATHER_H
 
@@ -10,6 +11,9 @@ typedef struct pc__gather pc__gather;
 
 /* Of the kind that the request asks for. *out is NULL on failure. */
 pc_status pc__gather_new(pc__gather **out, pc__request *request);
+/* For the blocks of new text, after the schema's parts have their segments. *out is NULL on
+ * failure, and if the request has none of them. */
+pc_status pc__gather_new_text(pc__gather **out, pc__request *request);
 void pc__gather_free(pc__gather *gather);
 
 /* Looks up in RAM, then in the tiers below, and waits a little for loads that should come soon. */

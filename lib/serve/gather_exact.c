@@ -1,25 +1,30 @@
 /* Segments that saw all that stands before them in this prompt: mode EXACT, PC_BASELINE_PLAN,
- * repair FULL, and the blocks of a prompt without PML. All of them come through here, so that they
- * are the same computation: one segment for every part up to the last cached one,
- * cut and placed alike, whether a part comes from the cache or not. */
+ * repair FULL, the blocks of a prompt without PML, and those of new text behind modules. All of
+ * them come through here, so that they are the same computation: one segment for every part up to
+ * the last kept one, cut and placed alike, whether a part comes from the cache or not.
+ *
+ * Behind modules (pc__gather_new_text_ops) the schema's parts have their segments already. New text
+ * saw those, so its keys hold theirs: of those before it, or of all, if parts overlap. */
 #include "serve/encode_call.h"
 #include "serve/gather_internal.h"
 #include "serve/model_calls.h"
 #include "serve/request_tenants.h"
 
-/* The tiers below RAM get blocks of a prompt without PML at once if it has so many tokens: they
+/* The tiers below RAM get blocks of text at once if the prompt has so many tokens of them: they
  * would take long to compute again, and a long text is likely to be continued. */
 enum { LONG_PROMPT = 512 };
 
 typedef struct exact_gather {
     pc__gather base;
     pc__request_tenants tenants;
-    pc__id *keys;         /* [parts] */
-    uint32_t *reasons;    /* [parts] PC_REASON_… why it was not reused */
-    size_t cached_tokens; /* of all cached parts */
-    double token_cost;    /* seconds, as expected; 0: unknown */
-    size_t first, end;    /* parts of the call under way */
-    double call_seconds;  /* a token, of the last call */
+    int behind;          /* the schema's parts have their segments */
+    int overlap;         /* parts do: text of the prompt runs into the next module's range */
+    size_t blocks;       /* [0, blocks): new text is kept, because a block of it follows */
+    uint32_t *reasons;   /* [parts] PC_REASON_… why it was not reused */
+    size_t kept_tokens;  /* of all kept parts */
+    double token_cost;   /* seconds, as expected; 0: unknown */
+    size_t first, end;   /* parts of the call under way */
+    double call_seconds; /* a token, of the last call */
 } exact_gather;
 
 static const pc__part *part_at(const exact_gather *e, size_t p)
@@ -29,37 +34,97 @@ static const pc__part *part_at(const exact_gather *e, size_t p)
 
 static int needs(const pc__gather *g, size_t p)
 {
-    return p < g->parts && g->request->prompt->parts[p].count;
+    const exact_gather *e = (const exact_gather *)g;
+    return p < g->parts && part_at(e, p)->count
+           && !(e->behind && pc__part_is_cached(part_at(e, p)));
 }
 
-/* Each key holds the one before it. */
+static int has_one_tenant(const exact_gather *e, const pc__part *part)
+{
+    return pc__request_tenant_at(&e->tenants, part->start)
+           == pc__request_tenant_at(&e->tenants, part->start + (int64_t)part->count - 1);
+}
+
+static int is_kept(const pc__gather *g, size_t p)
+{
+    const exact_gather *e = (const exact_gather *)g;
+    const pc__part *part = part_at(e, p);
+    return needs(g, p)
+           && (pc__part_is_cached(part)
+               || (p < e->blocks && !pc__part_is_given(part) && has_one_tenant(e, part)));
+}
+
+/* Up to the last kept one. */
+static void count_parts(exact_gather *e)
+{
+    pc__gather *g = &e->base;
+    size_t count = g->parts, parts = 0;
+    for (size_t p = 0; p < count; p++)
+        if (part_at(e, p)->is_block)
+            e->blocks = p + 1;
+    for (size_t p = 0; p < count; p++)
+        if (is_kept(g, p)) {
+            parts = p + 1;
+            e->kept_tokens += part_at(e, p)->count;
+        }
+    g->parts = parts;
+}
+
+static int parts_overlap(const exact_gather *e)
+{
+    int64_t end = INT64_MIN;
+    for (size_t p = 0; p < e->base.request->prompt->part_count; p++) {
+        const pc__part *part = part_at(e, p);
+        if (part->count && part->start < end)
+            return 1;
+        if (part->count)
+            end = part->start + (int64_t)part->count;
+    }
+    return 0;
+}
+
+/* Each key holds the one before it; what has seen given segments holds their keys. */
+static void name_keys(exact_gather *e)
+{
+    pc__request *r = e->base.request;
+    pc__key_chain chain = {.model = r->model, .tenants = &e->tenants};
+    size_t first = e->behind && e->overlap ? r->prompt->part_count : 0;
+    for (size_t p = 0; p < first; p++)
+        if (part_at(e, p)->count && pc__part_is_cached(part_at(e, p)))
+            pc__key_chain_pass(&chain, part_at(e, p)->start, &r->parts[p].key);
+    for (size_t p = 0; p < e->base.parts; p++) {
+        const pc__part *part = part_at(e, p);
+        if (needs(&e->base, p))
+            r->parts[p].key = pc__key_chain_next(&chain, part->start, part->tokens, part->count);
+        else if (part->count && !first)
+            pc__key_chain_pass(&chain, part->start, &r->parts[p].key);
+    }
+}
+
 static pc_status name_parts(pc__gather *g)
 {
     exact_gather *e = (exact_gather *)g;
     const pc__request *r = g->request;
-    const pc_allocator *mem = &r->model->context->mem;
-    pc__key_chain chain = {.model = r->model, .tenants = &e->tenants};
-    size_t parts = g->parts;
-    PC__TRY_RETURN(pc__request_tenants_init(&e->tenants, r->model, g->cache, PC_ENCODE_EXACT,
-                                            r->regime.key, r->options->salts,
-                                            r->options->salt_count));
+    PC__TRY_RETURN(pc__request_tenants_init(
+        &e->tenants, r->model, g->cache, e->behind ? r->options->encoding : PC_ENCODE_EXACT,
+        r->regime.key, r->options->salts, r->options->salt_count));
     g->may_split = 1;
-    g->parts = 0;
-    e->keys = pc__calloc(mem, parts, sizeof *e->keys);
-    e->reasons = pc__calloc(mem, parts, sizeof *e->reasons);
-    if (!e->keys || !e->reasons)
+    e->reasons = pc__calloc(&r->model->context->mem, g->parts, sizeof *e->reasons);
+    if (!e->reasons) {
+        g->parts = 0;
         return PC_ERR_NOMEM;
-    for (size_t p = 0; p < parts; p++)
-        if (part_at(e, p)->count && pc__part_is_cached(part_at(e, p))) {
-            g->parts = p + 1;
-            e->cached_tokens += part_at(e, p)->count;
-        }
-    for (size_t p = 0; p < g->parts; p++) {
-        const pc__part *part = part_at(e, p);
-        if (part->count)
-            e->keys[p] = pc__key_chain_next(&chain, part->start, part->tokens, part->count);
     }
+    count_parts(e);
+    name_keys(e);
     return PC_OK;
+}
+
+static pc_status name_new_text(pc__gather *g)
+{
+    exact_gather *e = (exact_gather *)g;
+    e->behind = 1;
+    e->overlap = parts_overlap(e);
+    return name_parts(g);
 }
 
 static pc__id content_of(const pc__gather *g, size_t p)
@@ -74,7 +139,7 @@ static const pc__id *parent_of(const exact_gather *e, size_t p)
 {
     while (p--)
         if (part_at(e, p)->count)
-            return &e->keys[p];
+            return &e->base.request->parts[p].key;
     return NULL;
 }
 
@@ -82,10 +147,11 @@ static pc__segment_facts facts_of(const pc__gather *g, size_t p)
 {
     const exact_gather *e = (const exact_gather *)g;
     const pc__part *part = part_at(e, p);
-    return (pc__segment_facts){.key = &e->keys[p],
+    return (pc__segment_facts){.key = &g->request->parts[p].key,
                                .parent = parent_of(e, p),
                                .salt = &pc__request_tenant_at(&e->tenants, part->start)->salt,
-                               .encoding = PC_ENCODE_EXACT,
+                               .encoding = e->behind ? g->request->options->encoding
+                                                     : PC_ENCODE_EXACT,
                                .regime = g->request->regime.key,
                                .start = part->start,
                                .tokens = part->tokens,
@@ -127,18 +193,26 @@ static void judge_prefix(pc__gather *g)
     }
 }
 
+/* One call may go on behind the part: a given segment, or text whose range none of the call's
+ * tokens reaches. */
+static int is_seen_in_order(const exact_gather *e, size_t p)
+{
+    return e->behind && (!e->overlap || !needs(&e->base, p));
+}
+
 /* Missing parts in a row whose positions ascend are one call; the rows of it see what separate
- * calls would show them. It ends before parts that are being loaded, which may be there by then. */
+ * calls would show them. It ends before parts that are being loaded, which may be there by then.
+ * New text of several places is one call: between them stand given segments. */
 static size_t call_end(const exact_gather *e, size_t first)
 {
     const pc__gather *g = &e->base;
     int64_t last = INT64_MIN;
     size_t p = first;
-    for (; p < g->parts && !g->request->parts[p].segment; p++) {
+    for (; p < g->parts; p++) {
         const pc__part *part = part_at(e, p);
-        if (!part->count)
+        if (!part->count || (g->request->parts[p].segment && is_seen_in_order(e, p)))
             continue;
-        if (part->start <= last
+        if (g->request->parts[p].segment || part->start <= last
             || (pc__fetch_is_pending(&g->fetch, p) && !pc__fetch_is_pending(&g->fetch, first)))
             break;
         last = part->start + (int64_t)part->count - 1;
@@ -149,18 +223,23 @@ static size_t call_end(const exact_gather *e, size_t first)
 static int is_under_way(const pc__gather *g, size_t p)
 {
     const exact_gather *e = (const exact_gather *)g;
-    return p >= e->first && p < e->end;
+    return p >= e->first && p < e->end && pc__gather_is_missing(g, p);
+}
+
+/* A given segment may stand before a token of the call wherever its part is listed. */
+static int is_seen(const exact_gather *e, size_t p)
+{
+    return e->base.request->parts[p].segment && (p < e->end || !needs(&e->base, p));
 }
 
 static void fill_call(const exact_gather *e, pc__encode_call *call)
 {
     const pc__request *r = e->base.request;
-    for (size_t p = 0; p < e->first; p++)
-        if (r->parts[p].segment)
-            pc__encode_call_see(call, r->parts[p].segment, part_at(e, p)->start);
-    for (size_t p = e->first; p < e->end; p++) {
+    for (size_t p = 0; p < r->prompt->part_count; p++) {
         const pc__part *part = part_at(e, p);
-        if (part->count)
+        if (is_seen(e, p))
+            pc__encode_call_see(call, r->parts[p].segment, part->start);
+        else if (p >= e->first && p < e->end && part->count)
             pc__encode_call_add(call, part->tokens, part->count, part->start, 1);
     }
     call->args.rope_regime_length = r->regime.length;
@@ -177,19 +256,25 @@ static pc_status encode_parts(exact_gather *e, size_t first, size_t end)
     e->first = first;
     e->end = end;
     PC__TRY(pc__gather_start(&e->base), done);
-    PC__TRY(pc__encode_call_init(&call, mem, r->tokens, end - first, first), done);
+    PC__TRY(pc__encode_call_init(&call, mem, r->tokens, end - first, r->prompt->part_count), done);
     fill_call(e, &call);
     PC__TRY(pc__call_encode(r->model, e->base.cache, &call.args, !pc__request_is_fresh(r),
                             call.segments, &e->call_seconds),
             done);
     for (size_t p = first, made = 0; p < end; p++)
-        if (part_at(e, p)->count) {
+        if (pc__gather_is_missing(&e->base, p)) {
             r->parts[p].segment = call.segments[made];
             call.segments[made++] = NULL;
         }
 done:
     pc__encode_call_end(&call, mem);
     return status;
+}
+
+/* Of a prompt without PML, or new text. */
+static int is_text(const exact_gather *e, size_t p)
+{
+    return !e->base.request->prompt->schema || !pc__part_is_given(part_at(e, p));
 }
 
 static pc_status store_part(exact_gather *e, size_t p)
@@ -199,8 +284,7 @@ static pc_status store_part(exact_gather *e, size_t p)
     pc__segment_facts facts = facts_of(g, p);
     pc__id content = content_of(g, p);
     const pc__entry_desc how = {.cost = e->call_seconds * (double)facts.count,
-                                .write_on_reuse = !r->prompt->schema
-                                                  && e->cached_tokens < LONG_PROMPT};
+                                .write_on_reuse = is_text(e, p) && e->kept_tokens < LONG_PROMPT};
     pc_segment *winner = NULL;
     uint32_t reason = PC_REASON_NONE;
     pc_status status;
@@ -219,7 +303,7 @@ static pc_status store_part(exact_gather *e, size_t p)
 static pc_status store_parts(exact_gather *e)
 {
     for (size_t p = e->first; e->base.cache && p < e->end; p++) {
-        if (!part_at(e, p)->count || !pc__part_is_cached(part_at(e, p)))
+        if (!is_kept(&e->base, p) || e->base.request->parts[p].hit)
             continue;
         if (e->reasons[p] == PC_REASON_NONE)
             e->reasons[p] = pc__fetch_reason(&e->base.fetch, p);
@@ -236,7 +320,7 @@ static pc_status compute_missing(pc__gather *g)
         pc_status status;
         pc__gather_load_all(g);
         end = call_end(e, p);
-        if (end == p || !part_at(e, p)->count) {
+        if (!pc__gather_is_missing(g, p)) {
             end = p + 1;
             continue;
         }
@@ -267,7 +351,6 @@ static void free_exact(pc__gather *g)
     exact_gather *e = (exact_gather *)g;
     const pc_allocator *mem = &g->request->model->context->mem;
     pc__request_tenants_end(&e->tenants, mem);
-    pc__free(mem, e->keys);
     pc__free(mem, e->reasons);
 }
 
@@ -275,6 +358,7 @@ const pc__gather_ops pc__gather_exact_ops = {
     .size = sizeof(exact_gather),
     .name = name_parts,
     .needs = needs,
+    .is_kept = is_kept,
     .facts = facts_of,
     .content = content_of,
     .begin_loads = expect_cost,
@@ -283,5 +367,19 @@ const pc__gather_ops pc__gather_exact_ops = {
     .is_under_way = is_under_way,
     .compute = compute_missing,
     .judge = judge_exact,
+    .free = free_exact,
+};
+
+const pc__gather_ops pc__gather_new_text_ops = {
+    .size = sizeof(exact_gather),
+    .name = name_new_text,
+    .needs = needs,
+    .is_kept = is_kept,
+    .facts = facts_of,
+    .content = content_of,
+    .begin_loads = expect_cost,
+    .cost = part_cost,
+    .is_under_way = is_under_way,
+    .compute = compute_missing,
     .free = free_exact,
 };

@@ -1,4 +1,4 @@
-/* The common state of the two kinds of gathering, and a table of operations for each. */
+/* The common state of the kinds of gathering, and a table of operations for each. */
 #ifndef PC_SERVE_GATHER_INTERNAL_H
 #define PC_SERVE_GATHER_INTERNAL_H
 
@@ -9,6 +9,8 @@ typedef struct pc__gather_ops {
     /* Decides which parts need a segment and names those. */
     pc_status (*name)(pc__gather *gather);
     int (*needs)(const pc__gather *gather, size_t part);
+    /* It needs one, which comes from the cache or goes there. */
+    int (*is_kept)(const pc__gather *gather, size_t part);
     /* The facts of the part's segment, without `content`, which is the key of its tokens alone. */
     pc__segment_facts (*facts)(const pc__gather *gather, size_t part);
     pc__id (*content)(const pc__gather *gather, size_t part); /* or NULL */
@@ -25,7 +27,7 @@ typedef struct pc__gather_ops {
     void (*free)(pc__gather *gather);
 } pc__gather_ops;
 
-/* The first member of either kind. */
+/* The first member of each kind. */
 struct pc__gather {
     const pc__gather_ops *ops;
     pc__request *request;
@@ -39,7 +41,7 @@ struct pc__gather {
     int overtaken; /* loads have come meanwhile: it was stopped */
 };
 
-extern const pc__gather_ops pc__gather_exact_ops, pc__gather_units_ops;
+extern const pc__gather_ops pc__gather_exact_ops, pc__gather_units_ops, pc__gather_new_text_ops;
 
 /* Needs a segment and has none yet. */
 int pc__gather_is_missing(const pc__gather *gather, size_t part);

@@ -48,6 +48,8 @@ static pc_status name_leaves(pc__gather *g)
         const pc__part *part = &r->prompt->parts[p];
         u->leaf[p] = pc__part_is_cached(part) && part->count ? choose_leaf(u, part->node)
                                                              : PC__NO_LEAF;
+        if (u->leaf[p] != PC__NO_LEAF)
+            g->request->parts[p].key = u->work.keys->leaves[u->leaf[p]];
     }
     return PC_OK;
 }
@@ -191,6 +193,7 @@ const pc__gather_ops pc__gather_units_ops = {
     .size = sizeof(units_gather),
     .name = name_leaves,
     .needs = needs,
+    .is_kept = needs,
     .facts = facts_of,
     .begin_loads = share_hits,
     .cost = part_cost,

@@ -42,9 +42,99 @@ pc_prompt *pc__prompt_new(const pc_model *model)
     return prompt;
 }
 
+/* ------------------------------------------------------------------ blocks */
+
+/* Parts [first, *end) are new text without a gap; returns its tokens. */
+static size_t text_run(const pc__resolved *resolved, size_t first, size_t *end)
+{
+    const pc__part *parts = resolved->parts;
+    size_t count = 0, p = first;
+    for (; p < resolved->part_count && parts[p].kind == PC__PART_TEXT; p++) {
+        if (parts[p].start != parts[first].start + (int64_t)count)
+            break;
+        count += parts[p].count;
+    }
+    *end = p;
+    return count;
+}
+
+/* The last token of a run may be the prompt's, which is always computed: it is in no block. */
+static size_t block_count(size_t tokens)
+{
+    return tokens ? (tokens - 1) / PC__BLOCK_TOKENS : 0;
+}
+
+/* Cuts tokens [count] into blocks and a rest; all are like `part` but for place and tokens. */
+static pc__part *cut_blocks(pc__part *to, const pc__part *part, int32_t *tokens, size_t count)
+{
+    size_t blocks = block_count(count);
+    for (size_t i = 0; i <= blocks; i++) {
+        size_t first = i * PC__BLOCK_TOKENS;
+        *to = *part;
+        to->tokens = tokens + first;
+        to->count = i < blocks ? PC__BLOCK_TOKENS : count - first;
+        to->start = part->start + (int64_t)first;
+        to->is_block = i < blocks;
+        to++;
+    }
+    return to;
+}
+
+/* New text that has blocks, in one piece. */
+static pc__part *cut_run(pc_prompt *prompt, pc__part *to, int32_t *tokens, size_t first, size_t end)
+{
+    const pc__part *parts = prompt->resolved->parts;
+    size_t count = 0;
+    for (size_t p = first; p < end; count += parts[p++].count)
+        if (parts[p].count)
+            memcpy(tokens + count, parts[p].tokens, parts[p].count * sizeof *tokens);
+    return cut_blocks(to, &parts[first], tokens, count);
+}
+
+static void cut_texts(pc_prompt *prompt)
+{
+    const pc__resolved *resolved = prompt->resolved;
+    pc__part *to = prompt->blocks;
+    size_t used = 0;
+    for (size_t p = 0, end; p < resolved->part_count; p = end) {
+        size_t tokens = text_run(resolved, p, &end);
+        if (block_count(tokens)) {
+            to = cut_run(prompt, to, prompt->tokens + used, p, end);
+            used += tokens;
+            continue;
+        }
+        end = end > p ? end : p + 1;
+        memcpy(to, resolved->parts + p, (end - p) * sizeof *to);
+        to += end - p;
+    }
+    prompt->parts = prompt->blocks;
+    prompt->part_count = (size_t)(to - prompt->blocks);
+}
+
+static pc_status cut_new_text(pc_prompt *prompt)
+{
+    const pc__resolved *resolved = prompt->resolved;
+    const pc_allocator *mem = &prompt->model->context->mem;
+    size_t tokens = 0, blocks = 0;
+    for (size_t p = 0, end; p<resolved->part_count; p = end> p ? end : p + 1) {
+        size_t count = text_run(resolved, p, &end);
+        tokens += block_count(count) ? count : 0;
+        blocks += block_count(count);
+    }
+    if (!blocks)
+        return PC_OK;
+    prompt->tokens = pc__calloc(mem, tokens, sizeof *prompt->tokens);
+    prompt->blocks = pc__calloc(mem, resolved->part_count + blocks, sizeof *prompt->blocks);
+    if (!prompt->tokens || !prompt->blocks)
+        return PC_ERR_NOMEM;
+    cut_texts(prompt);
+    return PC_OK;
+}
+
 pc_status pc__prompt_from_resolved(pc_prompt **out, const pc_schema *schema, pc__resolved *resolved)
 {
     pc_prompt *prompt = pc__prompt_new(schema->model);
+    pc_status status;
     if (!prompt) {
         pc__resolved_free(resolved, &schema->model->context->mem);
         return PC_ERR_NOMEM;
@@ -54,9 +144,15 @@ pc_status pc__prompt_from_resolved(pc_prompt **out, const pc_schema *schema, pc_
     prompt->parts = resolved->parts;
     prompt->part_count = resolved->part_count;
     prompt->end = resolved->end;
-    *out = prompt;
-    return PC_OK;
+    status = cut_new_text(prompt);
+    if (status < 0)
+        pc_prompt_free(prompt);
+    else
+        *out = prompt;
+    return status;
 }
+
+/* ------------------------------------------------------------------ PML */
 
 static pc_status check_schemas(pc_schema *const *schemas, size_t count)
 {
@@ -206,22 +302,18 @@ pc_status pc_prompt_load(pc_prompt **out, pc_schema *const *schemas, size_t coun
     return make_prompt(out, schemas, count, path, NULL, 0, options);
 }
 
-/* The last token is always computed, so it belongs to no full block. */
+/* ------------------------------------------------------------------ text and tokens */
+
 static pc_status make_blocks(pc_prompt *prompt, size_t count)
 {
-    size_t blocks = (count - 1) / PC__BLOCK_TOKENS;
+    static char no_path[1];
+    const pc__part whole = {.kind = PC__PART_CACHED, .path = no_path};
+    size_t blocks = block_count(count);
     prompt->blocks = pc__calloc(&prompt->model->context->mem, blocks + 1, sizeof *prompt->blocks);
     if (!prompt->blocks)
         return PC_ERR_NOMEM;
-    for (size_t i = 0; i <= blocks; i++) {
-        static char no_path[1];
-        size_t first = i * PC__BLOCK_TOKENS;
-        prompt->blocks[i] = (pc__part){.kind = i < blocks ? PC__PART_CACHED : PC__PART_TEXT,
-                                       .path = no_path,
-                                       .tokens = prompt->tokens + first,
-                                       .count = i < blocks ? PC__BLOCK_TOKENS : count - first,
-                                       .start = (int64_t)first};
-    }
+    cut_blocks(prompt->blocks, &whole, prompt->tokens, count);
+    prompt->blocks[blocks].kind = PC__PART_TEXT;
     prompt->parts = prompt->blocks;
     prompt->part_count = blocks + 1;
     prompt->end = (int64_t)count;
@@ -302,21 +394,34 @@ pc_status pc_prompt_from_text(pc_prompt **out, const pc_model *model, const char
     return from_tokens(out, model, tokens, count);
 }
 
+/* ------------------------------------------------------------------ parts for callers */
+
+/* New text of a schema's prompt is listed as the prompt has it, not in blocks. */
+static const pc__part *listed_parts(const pc_prompt *prompt, size_t *count)
+{
+    *count = prompt->resolved ? prompt->resolved->part_count : prompt->part_count;
+    return prompt->resolved ? prompt->resolved->parts : prompt->parts;
+}
+
 size_t pc_prompt_part_count(const pc_prompt *prompt)
 {
-    return prompt ? prompt->part_count : 0;
+    size_t count = 0;
+    if (prompt)
+        listed_parts(prompt, &count);
+    return count;
 }
 
 pc_status pc_prompt_get_part(const pc_prompt *prompt, size_t index, pc_part *part)
 {
     pc_part p = PC_PART_INIT;
     const pc__part *from;
+    size_t count;
     if (!prompt || !part)
         return pc__fail(PC_ERR_INVALID, "pc_prompt_get_part: prompt or part is NULL");
-    if (index >= prompt->part_count)
-        return pc__fail(PC_ERR_NOT_FOUND, "pc_prompt_get_part: part %zu of %zu", index,
-                        prompt->part_count);
-    from = &prompt->parts[index];
+    from = listed_parts(prompt, &count);
+    if (index >= count)
+        return pc__fail(PC_ERR_NOT_FOUND, "pc_prompt_get_part: part %zu of %zu", index, count);
+    from += index;
     p.kind = (uint32_t)from->kind;
     p.path = from->path ? from->path : "";
     p.tokens = from->tokens;

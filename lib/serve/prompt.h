@@ -1,21 +1,24 @@
 /* The prompt handle: parts in position order. They come from a schema, are the blocks of a list of
- * tokens, or are given as segments. */
+ * tokens, or are given as segments.
+ *
+ * Long new text of a prompt with a schema is cut into blocks too. So a conversation over modules
+ * that goes on finds the states of what was said before. */
 #ifndef PC_SERVE_PROMPT_H
 #define PC_SERVE_PROMPT_H
 
 #include "pml/resolve.h"
 #include "serve/schema.h"
 
-enum { PC__BLOCK_TOKENS = 64 }; /* of a prompt without PML; one block is one segment */
+enum { PC__BLOCK_TOKENS = 64 }; /* one block is one segment */
 
 struct pc_prompt {
     atomic_size_t references;
     pc_model *model;
     pc_schema *schema;      /* NULL without PML */
     pc__resolved *resolved; /* NULL without PML */
-    int32_t *tokens;        /* without PML: all of them; `blocks` divide them */
-    pc__part *blocks;
-    pc_span *given; /* [given_count] the segments of the first parts, from the caller */
+    int32_t *tokens;        /* that `blocks` divide: all; with PML new text */
+    pc__part *blocks;       /* NULL: `resolved` has the parts */
+    pc_span *given;         /* [given_count] the segments of the first parts, from the caller */
     size_t given_count;
     int given_exact;       /* each has seen exactly what stands before it */
     const pc__part *parts; /* of `resolved` or `blocks` */

@@ -18,6 +18,7 @@
 
 typedef struct pc__request_part {
     pc_segment *segment; /* counted; NULL: none */
+    pc__id key;          /* of its segment, where gathering has named one */
     size_t first;        /* index of the part's first token in `again` */
     uint32_t hit;        /* the segment came from the cache */
     uint32_t tier;       /* PC_TIER_… that it came from */

@@ -58,6 +58,22 @@ static pc_status gather_parts(pc__request *r, int asks_memo, float *logits, pc__
     return status;
 }
 
+static pc_status gather_new_text(pc__request *r)
+{
+    double before = r->stats.seconds_encode;
+    pc__gather *g;
+    pc_status status = pc__gather_new_text(&g, r);
+    if (!g)
+        return status;
+    status = pc__gather_find(g);
+    if (status >= 0)
+        status = pc__gather_compute(g);
+    pc__gather_free(g);
+    r->stats.seconds_prefill += r->stats.seconds_encode - before; /* no module is encoded here */
+    r->stats.seconds_encode = before;
+    return status;
+}
+
 static pc_status find_segments(pc__request *r, float *logits, pc__memo_answer *answer)
 {
     int asks_memo = pc__request_asks_memo(r);
@@ -65,6 +81,8 @@ static pc_status find_segments(pc__request *r, float *logits, pc__memo_answer *a
         PC__TRY_RETURN(use_given(r));
     else if (!pc__request_reuses_nothing(r))
         PC__TRY_RETURN(gather_parts(r, asks_memo, logits, answer));
+    if (!pc__request_reuses_nothing(r) && !r->prompt->given)
+        PC__TRY_RETURN(gather_new_text(r));
     pc__request_judge(r);
     return r->bench->baseline == PC_BASELINE_COPIES ? copy_hits(r) : PC_OK;
 }
@@ -93,6 +111,7 @@ static void need_last_token(pc__request *r, pc__placed_prompt *out)
 
 static pc_status assemble_prompt(pc__request *r, pc__placed_prompt *out, float *logits)
 {
+    double before = r->stats.seconds_prefill;
     pc_status status;
     pc__cache_request_running(r->cache, 1);
     status = pc__request_assemble(r, out, logits);
@@ -103,7 +122,7 @@ static pc_status assemble_prompt(pc__request *r, pc__placed_prompt *out, float *
         return status;
     if (r->cache && !r->streams.count)
         pc__estimate_report_compute(pc__cache_estimate(r->cache), r->model->info.fingerprint,
-                                    out->own.count, r->stats.seconds_prefill);
+                                    out->own.count, r->stats.seconds_prefill - before);
     pc__fetch_finish_streams(&r->streams);
     r->stats.bytes_loaded += r->streams.bytes;
     return status;

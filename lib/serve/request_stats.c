@@ -40,9 +40,9 @@ static void count_part(pc__request *r, size_t p, uint64_t again)
     pc_stats *s = &r->stats;
     if (part->kind == PC__PART_UNCACHED)
         s->tokens_uncached += part->count;
-    if (!pc__part_is_given(part)) {
+    if (!pc__part_is_given(part) && !have->hit) {
         s->tokens_new += part->count;
-    } else if (!pc__part_is_cached(part) || !have->segment) {
+    } else if (part->kind == PC__PART_UNCACHED || !have->segment) {
         s->tokens_encoded += part->count;
     } else if (s->repair == PC_REPAIR_FULL) {
         s->tokens_repaired += part->count;

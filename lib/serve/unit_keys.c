@@ -16,6 +16,14 @@ pc__id pc__key_chain_next(pc__key_chain *c, int64_t start, const int32_t *tokens
     return c->last;
 }
 
+void pc__key_chain_pass(pc__key_chain *c, int64_t start, const pc__id *key)
+{
+    c->last = pc__segment_key(key, c->started ? &c->last : NULL, start - c->last_start,
+                              pc__key_offset(c->model, start), NULL, NULL, 0);
+    c->started = 1;
+    c->last_start = start;
+}
+
 static void name_unit(pc__unit_keys *keys, pc__id *salts, pc__key_chain *c,
                       const pc__recipe *recipe, const pc__unit *unit)
 {

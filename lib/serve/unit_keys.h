@@ -29,6 +29,8 @@ typedef struct pc__key_chain {
     int started;
 } pc__key_chain;
 pc__id pc__key_chain_next(pc__key_chain *chain, int64_t start, const int32_t *tokens, size_t count);
+/* A segment with a key of its own stands at `start`: what follows has seen it. */
+void pc__key_chain_pass(pc__key_chain *chain, int64_t start, const pc__id *key);
 
 pc_status pc__unit_keys_new(pc__unit_keys **out, const pc_model *model, const pc__recipe *recipe,
                             const pc__request_tenants *tenants, uint64_t regime,

@@ -28,7 +28,7 @@ static pc_status turn(pc_sequence **chat, const pc_schema *schema, pc_cache *cac
     sampling.temperature = 0.7f;
     options.on_text = print_text;
     options.on_text_user = stdout;
-    pc_status status = pc_prompt_fill(&prompt, schema, text, strlen(text));
+    pc_status status = pc_prompt_fill(&prompt, schema, text, strlen(text), NULL);
     if (status >= 0)
         status = pc_sequence_new(chat, prompt, cache, &options);
     if (status >= 0)

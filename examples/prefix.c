@@ -30,13 +30,15 @@ static pc_status ask(const pc_model *model, pc_cache *cache, const char *questio
     char text[2048];
     pc_prompt *prompt = NULL;
     pc_generate_options options = PC_GENERATE_OPTIONS_INIT;
+    pc_prompt_options own_text = PC_PROMPT_OPTIONS_INIT;
     pc_stats stats = PC_STATS_INIT;
     int size = snprintf(text, sizeof text, "%s<|user|>%s<|end|><|assistant|>", beginning, question);
     options.on_text = print_text;
     options.on_text_user = stdout;
     options.max_tokens = 32;
     printf("%s ", question);
-    pc_status status = pc_prompt_from_text(&prompt, model, text, (size_t)size);
+    own_text.flags = PC_PROMPT_SPECIAL; /* "<|user|>" is a token; nobody else wrote the text */
+    pc_status status = pc_prompt_from_text(&prompt, model, text, (size_t)size, &own_text);
     if (status >= 0)
         status = pc_generate(prompt, cache, &options, &stats);
     printf("\n  %llu tokens: %llu from the cache, %llu computed and stored, %llu computed; states "

@@ -22,7 +22,7 @@ static pc_status answer(const pc_model *model, pc_memo *memo, const char *line)
     pc_status status = pc_tokenize(model, line, strlen(line), PC_TOKENIZE_BOS | PC_TOKENIZE_SPECIAL,
                                    tokens, 512, &input.count);
     if (status >= 0)
-        status = pc_prompt_from_tokens(&prompt, model, tokens, input.count);
+        status = pc_prompt_from_tokens(&prompt, model, tokens, input.count, NULL);
     options.max_tokens = 16;
     options.on_text = print_text;
     options.memo = memo;

@@ -40,7 +40,8 @@ static pc_status ask(server *s, const char *application, const char *question)
     pc_schema *schema = NULL;
     pc_prompt *prompt = NULL;
     pc_status status = pc_systems_find(&schema, s->systems, application);
-    if (status >= 0 && (status = pc_prompt_fill(&prompt, schema, question, strlen(question))) >= 0
+    if (status >= 0
+        && (status = pc_prompt_fill(&prompt, schema, question, strlen(question), NULL)) >= 0
         && (status = pc_sequence_new(&s->requests[s->count], prompt, s->cache, NULL)) >= 0)
         status = pc_batch_add(s->batch, s->requests[s->count++]);
     pc_prompt_free(prompt); /* the sequence holds what it needs */

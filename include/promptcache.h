@@ -705,33 +705,46 @@ PC_API pc_status pc_schema_prefetch(const pc_schema *schema, pc_cache *cache,
 
 typedef struct pc_prompt pc_prompt;
 
+/* pc_prompt_options.flags of text that is not PML */
+enum {
+    /* The text of a special token becomes that token. Not for text that others have written: it
+     * could end a turn, or begin one. Without the flag it stays text. */
+    PC_PROMPT_SPECIAL = 256,
+    PC_PROMPT_NO_BOS = 512 /* neither BOS nor EOS is added */
+};
+
+/* Of every call that makes a prompt. */
 typedef struct pc_prompt_options {
     size_t struct_size;
-    uint64_t flags; /* PC_PML_… */
+    uint64_t flags; /* PC_PML_… of PML, PC_PROMPT_… of pc_prompt_from_text; others: 0 */
 } pc_prompt_options;
 
 /* Parses a prompt and resolves it against the schema that it names (Prompt Cache, sections 3.2.1
  * and 3.4). The prompt holds that schema. schemas [count]: a prompt that names none takes the only
- * one given. Returns PC_ERR_PML (line and column), PC_ERR_NOT_FOUND (no such file; the named schema
- * is not given; none is named and several are given), PC_ERR_INVALID (two given schemas have the
- * name), PC_ERR_LIMIT. Handle: immutable. */
+ * one given. Of the prompt's own text, blocks of 64 tokens go to the cache, for prompts that begin
+ * with the same modules and text (not with PC_VISIBLE_ALL or a repair above PC_REPAIR_NONE).
+ * Returns PC_ERR_PML (line and column), PC_ERR_NOT_FOUND (no such file; the named schema is not
+ * given; none is named and several are given), PC_ERR_INVALID (two given schemas have the name),
+ * PC_ERR_LIMIT. Handle: immutable. */
 PC_API pc_status pc_prompt_load(pc_prompt **out, pc_schema *const *schemas, size_t count,
                                 const char *path, const pc_prompt_options *options);
 PC_API pc_status pc_prompt_parse(pc_prompt **out, pc_schema *const *schemas, size_t count,
                                  const char *text, size_t size, const pc_prompt_options *options);
-/* A prompt without PML: tokens, or text (tokenised with special tokens and BOS). It reuses any
+/* A prompt without PML: tokens, or text, with BOS and EOS by the model's convention. It reuses any
  * prefix that an earlier prompt of this kind has in common with it. */
 PC_API pc_status pc_prompt_from_tokens(pc_prompt **out, const pc_model *model,
-                                       const int32_t *tokens, size_t count);
+                                       const int32_t *tokens, size_t count,
+                                       const pc_prompt_options *options);
 PC_API pc_status pc_prompt_from_text(pc_prompt **out, const pc_model *model, const char *text,
-                                     size_t size);
+                                     size_t size, const pc_prompt_options *options);
 /* A prompt of a schema without PML: the schema's anonymous texts, then this text in the user slot,
  * or at the end if there is none. Blanks at the ends of the text are dropped; tokens are taken as
  * they are. Returns PC_ERR_LIMIT. */
 PC_API pc_status pc_prompt_fill(pc_prompt **out, const pc_schema *schema, const char *text,
-                                size_t size);
+                                size_t size, const pc_prompt_options *options);
 PC_API pc_status pc_prompt_fill_tokens(pc_prompt **out, const pc_schema *schema,
-                                       const int32_t *tokens, size_t count);
+                                       const int32_t *tokens, size_t count,
+                                       const pc_prompt_options *options);
 PC_API void pc_prompt_free(pc_prompt *prompt);
 
 /* Where a part comes from: pc_part.kind. */

@@ -317,7 +317,7 @@ PC_API void pc_segment_free(pc_segment *segment);
  * `start`). */
 PC_API pc_status pc_prompt_from_spans(pc_prompt **out, const pc_model *model, const pc_span *spans,
                                       size_t span_count, int64_t start, const int32_t *tokens,
-                                      size_t token_count);
+                                      size_t token_count, const pc_prompt_options *options);
 /* The states of a sequence as segments in place, so that others can share them: all but tokens that
  * are not computed yet (usually the last sampled one), in order. spans [capacity]: the caller frees
  * each segment. The sequence goes on with the same memory and appends elsewhere.

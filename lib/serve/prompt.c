@@ -42,6 +42,16 @@ pc_prompt *pc__prompt_new(const pc_model *model)
     return prompt;
 }
 
+pc_status pc__prompt_flags(uint64_t *flags, const char *call, const pc_prompt_options *options,
+                           uint64_t known)
+{
+    pc_prompt_options o;
+    PC__TRY_RETURN(pc__options_read(&o, sizeof o, PC__V1_SIZE(pc_prompt_options, flags), options,
+                                    "pc_prompt_options"));
+    *flags = o.flags;
+    return pc__check_flags(call, o.flags, known);
+}
+
 /* ------------------------------------------------------------------ blocks */
 
 /* Parts [first, *end) are new text without a gap; returns its tokens. */
@@ -242,13 +252,11 @@ static pc_status read_prompt(pc_prompt **out, pc_schema *const *schemas, size_t 
     const pc_allocator *mem;
     const pc_schema *schema;
     char *loaded = NULL, *folder = NULL;
-    pc_prompt_options o;
+    uint64_t flags;
     pc__resolved *resolved;
     pc__pml_env env;
     pc_status status;
-    PC__TRY_RETURN(pc__options_read(&o, sizeof o, PC__V1_SIZE(pc_prompt_options, flags), options,
-                                    "pc_prompt_options"));
-    PC__TRY_RETURN(pc__check_flags("pc_prompt_options", o.flags, PC__PML_FLAGS));
+    PC__TRY_RETURN(pc__prompt_flags(&flags, "pc_prompt_options", options, PC__PML_FLAGS));
     mem = &schemas[0]->model->context->mem;
     if (path)
         PC__TRY(pc__pml_file_read(mem, path, &loaded, &size, &folder), done);
@@ -256,7 +264,7 @@ static pc_status read_prompt(pc_prompt **out, pc_schema *const *schemas, size_t 
     pc__pml_env_of(&env, schemas[0]->model, where);
     PC__TRY(choose_schema(&env, schemas, count, text, size, &schema), done);
     pc__pml_env_of(&env, schema->model, where);
-    env.flags = o.flags;
+    env.flags = flags;
     env.base_folder = folder;
     PC__TRY(pc__resolve(&resolved, &env, schema->tree, text, size), done);
     status = pc__prompt_from_resolved(out, schema, resolved);
@@ -361,15 +369,17 @@ static pc_status from_tokens(pc_prompt **out, const pc_model *model, int32_t *to
 }
 
 pc_status pc_prompt_from_tokens(pc_prompt **out, const pc_model *model, const int32_t *tokens,
-                                size_t count)
+                                size_t count, const pc_prompt_options *options)
 {
     PC__HOLD(pc_model, model);
+    uint64_t flags;
     int32_t *copy;
     if (!out)
         return pc__fail(PC_ERR_INVALID, "pc_prompt_from_tokens: out is NULL");
     *out = NULL;
     if (!model || !tokens)
         return pc__fail(PC_ERR_INVALID, "pc_prompt_from_tokens: model or tokens is NULL");
+    PC__TRY_RETURN(pc__prompt_flags(&flags, "pc_prompt_from_tokens", options, 0));
     PC__TRY_RETURN(check_prompt_tokens(model, tokens, count));
     copy = pc__calloc(&model->context->mem, count, sizeof *copy);
     if (!copy)
@@ -378,9 +388,11 @@ pc_status pc_prompt_from_tokens(pc_prompt **out, const pc_model *model, const in
     return from_tokens(out, model, copy, count);
 }
 
-pc_status pc_prompt_from_text(pc_prompt **out, const pc_model *model, const char *text, size_t size)
+pc_status pc_prompt_from_text(pc_prompt **out, const pc_model *model, const char *text, size_t size,
+                              const pc_prompt_options *options)
 {
     PC__HOLD(pc_model, model);
+    uint64_t flags;
     int32_t *tokens;
     size_t count;
     if (!out)
@@ -389,8 +401,12 @@ pc_status pc_prompt_from_text(pc_prompt **out, const pc_model *model, const char
     if (!model)
         return pc__fail(PC_ERR_INVALID, "pc_prompt_from_text: model is NULL");
     PC__TRY_RETURN(pc__check_array("pc_prompt_from_text", "text", text, size, 1));
+    PC__TRY_RETURN(pc__prompt_flags(&flags, "pc_prompt_from_text", options,
+                                    PC_PROMPT_SPECIAL | PC_PROMPT_NO_BOS));
     PC__TRY_RETURN(pc__model_tokens(model, text ? text : "", size,
-                                    PC_TOKENIZE_SPECIAL | PC_TOKENIZE_BOS, &tokens, &count));
+                                    (flags & PC_PROMPT_SPECIAL ? PC_TOKENIZE_SPECIAL : 0)
+                                        | (flags & PC_PROMPT_NO_BOS ? 0 : PC_TOKENIZE_BOS),
+                                    &tokens, &count));
     return from_tokens(out, model, tokens, count);
 }
 

@@ -30,6 +30,10 @@ pc_prompt *pc__prompt_new(const pc_model *model); /* empty; NULL: no memory */
 pc_prompt *pc__prompt_ref(const pc_prompt *prompt);
 PC__HOLDABLE(pc_prompt, pc__prompt_ref, pc_prompt_free)
 
+/* The flags of options (NULL: none) of a call that knows `known`. */
+pc_status pc__prompt_flags(uint64_t *flags, const char *call, const pc_prompt_options *options,
+                           uint64_t known);
+
 /* Owns `resolved` from now on, on failure too. */
 pc_status pc__prompt_from_resolved(pc_prompt **out, const pc_schema *schema,
                                    pc__resolved *resolved);

@@ -124,15 +124,17 @@ static pc_status make_prompt(pc_prompt **out, const pc_model *model, const pc_sp
 
 pc_status pc_prompt_from_spans(pc_prompt **out, const pc_model *model, const pc_span *spans,
                                size_t span_count, int64_t start, const int32_t *tokens,
-                               size_t token_count)
+                               size_t token_count, const pc_prompt_options *options)
 {
     PC__HOLD(pc_model, model);
+    uint64_t flags;
     pc_status status;
     if (!out)
         return pc__fail(PC_ERR_INVALID, "pc_prompt_from_spans: out is NULL");
     *out = NULL;
     if (!model)
         return pc__fail(PC_ERR_INVALID, "pc_prompt_from_spans: model is NULL");
+    PC__TRY_RETURN(pc__prompt_flags(&flags, "pc_prompt_from_spans", options, 0));
     PC__TRY_RETURN(
         pc__check_array("pc_prompt_from_spans", "spans", spans, span_count, sizeof *spans));
     PC__TRY_RETURN(

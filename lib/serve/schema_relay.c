@@ -113,27 +113,32 @@ static pc_status fill_slot(pc_prompt **out, const pc_schema *schema, const char 
     return pc__prompt_from_resolved(out, schema, resolved);
 }
 
-pc_status pc_prompt_fill(pc_prompt **out, const pc_schema *schema, const char *given, size_t size)
+pc_status pc_prompt_fill(pc_prompt **out, const pc_schema *schema, const char *given, size_t size,
+                         const pc_prompt_options *options)
 {
     PC__HOLD(pc_schema, schema);
+    uint64_t flags;
     if (!out)
         return pc__fail(PC_ERR_INVALID, "pc_prompt_fill: out is NULL");
     *out = NULL;
     if (!schema)
         return pc__fail(PC_ERR_INVALID, "pc_prompt_fill: schema is NULL");
+    PC__TRY_RETURN(pc__prompt_flags(&flags, "pc_prompt_fill", options, 0));
     PC__TRY_RETURN(pc__check_array("pc_prompt_fill", "text", given, size, 1));
     return fill_slot(out, schema, given ? given : "", NULL, size);
 }
 
 pc_status pc_prompt_fill_tokens(pc_prompt **out, const pc_schema *schema, const int32_t *given,
-                                size_t given_count)
+                                size_t given_count, const pc_prompt_options *options)
 {
     PC__HOLD(pc_schema, schema);
+    uint64_t flags;
     if (!out)
         return pc__fail(PC_ERR_INVALID, "pc_prompt_fill_tokens: out is NULL");
     *out = NULL;
     if (!schema)
         return pc__fail(PC_ERR_INVALID, "pc_prompt_fill_tokens: schema is NULL");
+    PC__TRY_RETURN(pc__prompt_flags(&flags, "pc_prompt_fill_tokens", options, 0));
     PC__TRY_RETURN(pc__check_tokens(schema->model, "pc_prompt_fill_tokens", given, given_count));
     return fill_slot(out, schema, NULL, given, given_count);
 }

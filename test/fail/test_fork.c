@@ -345,7 +345,7 @@ int main(void)
     int32_t tokens[TOKENS];
     for (int i = 0; i < TOKENS; i++)
         tokens[i] = 5 + 7 * i % 200;
-    CHECK_OK(pc_prompt_from_tokens(&t.prompt, t.model, tokens, TOKENS));
+    CHECK_OK(pc_prompt_from_tokens(&t.prompt, t.model, tokens, TOKENS, NULL));
     expected e = {&t, generate(&t)};
     CHECK(e.answer.size > 0);
     in_child(compute_in_child, &e);

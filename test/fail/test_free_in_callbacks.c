@@ -144,7 +144,7 @@ static void documents(void)
     if (every_object[MODEL])
         pc_schema_from_relay(&schema, every_object[MODEL], &relay);
     if (schema)
-        pc_prompt_fill(&prompt, schema, "some text", 9);
+        pc_prompt_fill(&prompt, schema, "some text", 9, NULL);
     pc_prompt_free(prompt);
     pc_schema_free(schema);
 }
@@ -157,11 +157,11 @@ static void prompts(void)
     pc_prompt_free(prompt);
     prompt = NULL;
     if (every_object[MODEL])
-        pc_prompt_from_text(&prompt, every_object[MODEL], "some text", 9);
+        pc_prompt_from_text(&prompt, every_object[MODEL], "some text", 9, NULL);
     pc_prompt_free(prompt);
     prompt = NULL;
     if (every_object[SCHEMA])
-        pc_prompt_fill(&prompt, every_object[SCHEMA], "some text", 9);
+        pc_prompt_fill(&prompt, every_object[SCHEMA], "some text", 9, NULL);
     pc_prompt_free(prompt);
 }
 
@@ -289,7 +289,7 @@ static void segments(void)
     static float k[4096], v[4096];
     pc_segment *copy = NULL;
     pc_prompt *prompt = NULL;
-    pc_prompt_from_spans(&prompt, every_object[NATIVE], &span, 1, TOKENS, every_ids, 2);
+    pc_prompt_from_spans(&prompt, every_object[NATIVE], &span, 1, TOKENS, every_ids, 2, NULL);
     pc_prompt_free(prompt);
     if (every_object[SEGMENT])
         pc_segment_copy(&copy, every_object[SEGMENT]);

@@ -136,7 +136,7 @@ static void generation(const pc_model *model)
     pc_sampling sampling = PC_SAMPLING_INIT;
     pc_batch *batch = NULL;
     pc_sequence *s = NULL;
-    CHECK_OK(pc_prompt_from_tokens(&prompt, model, ids, TOKENS));
+    CHECK_OK(pc_prompt_from_tokens(&prompt, model, ids, TOKENS, NULL));
     CHECK_STATUS(pc_generate(prompt, NULL, &o, NULL), PC_ERR_INTERNAL);
     check_named("sequence 0", "position 4");
     sampling.temperature = 1;
@@ -242,7 +242,7 @@ static void own_model(void)
     ops.drop = release;
     CHECK_OK(pc_context_new(&context, NULL));
     CHECK_OK(pc_model_from_ops(&model, context, &ops, NULL, NULL, NULL));
-    CHECK_OK(pc_prompt_from_tokens(&prompt, model, ids, TOKENS));
+    CHECK_OK(pc_prompt_from_tokens(&prompt, model, ids, TOKENS, NULL));
     CHECK_OK(pc_batch_new(&batch, model, NULL));
     CHECK_OK(pc_sequence_new(&good, prompt, NULL, &o));
     CHECK_OK(pc_sequence_new(&bad, prompt, NULL, &o));

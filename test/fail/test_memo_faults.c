@@ -226,7 +226,7 @@ static pc_status answer(const pc_model *model, pc_memo *memo, pc_cache *cache, p
 {
     pc_prompt *prompt = NULL;
     pc_generate_options o = PC_GENERATE_OPTIONS_INIT;
-    pc_status status = pc_prompt_from_tokens(&prompt, model, tokens[50], TOKENS);
+    pc_status status = pc_prompt_from_tokens(&prompt, model, tokens[50], TOKENS, NULL);
     o.max_tokens = 3;
     o.samples = 2;
     o.memo = memo;

@@ -171,6 +171,7 @@ expect 2 "a PML schema and a schema string exclude" encode --model "$model" --sc
     --system a --disk d
 expect 2 "'exact' is none of: independent sink joint" encode --model "$model" \
     --schema "$employees" --disk d --encoding exact
+expect 2 "--special needs --text" run --model "$model" --user a --special
 expect 2 "--disk-size needs --disk" run --model "$model" --text a --disk-size 3G
 expect 2 "--codec needs --disk or --remote" run --model "$model" --text a --codec zstd
 expect 2 "--seal-key-file needs --disk or --remote" run --model "$model" --text a --seal-key-file k

@@ -231,14 +231,15 @@ static void make_prompt(void)
         spans[1] = some_span();
         some_tokens(tokens, 4);
         (void)fuzz_ok(pc_prompt_from_spans(&made, some_model(), spans, next() % 3,
-                                           rarely() ? (int64_t)number() : 30, tokens, next() % 5));
+                                           rarely() ? (int64_t)number() : 30, tokens, next() % 5,
+                                           NULL));
         break;
     case 1:
         some_tokens(tokens, 4);
-        (void)fuzz_ok(pc_prompt_from_tokens(&made, some_model(), tokens, next() % 5));
+        (void)fuzz_ok(pc_prompt_from_tokens(&made, some_model(), tokens, next() % 5, NULL));
         break;
     case 2:
-        (void)fuzz_ok(pc_prompt_fill(&made, PICK(schemas), text, strlen(text)));
+        (void)fuzz_ok(pc_prompt_fill(&made, PICK(schemas), text, strlen(text), NULL));
         break;
     default:
         (void)fuzz_ok(

@@ -11,11 +11,11 @@ static void check_prompt(const pc_schema *schema, const char *text, size_t size)
     pc_prompt *prompt, *again;
     pc_part part = PC_PART_INIT, other = PC_PART_INIT;
     int64_t at = 0;
-    if (!fuzz_ok(pc_prompt_fill(&prompt, schema, text, size))) {
+    if (!fuzz_ok(pc_prompt_fill(&prompt, schema, text, size, NULL))) {
         FUZZ_CHECK(!prompt);
         return;
     }
-    FUZZ_CHECK(fuzz_ok(pc_prompt_fill(&again, schema, text, size)));
+    FUZZ_CHECK(fuzz_ok(pc_prompt_fill(&again, schema, text, size, NULL)));
     FUZZ_CHECK(pc_prompt_part_count(prompt) <= 2
                && pc_prompt_part_count(prompt) == pc_prompt_part_count(again));
     for (size_t p = 0; p < pc_prompt_part_count(prompt); p++) {

@@ -61,7 +61,7 @@ static pc_sequence *sequence(const world *w, const int32_t *ids, size_t count, p
 {
     pc_prompt *prompt = NULL;
     pc_sequence *s = NULL;
-    CHECK_OK(pc_prompt_from_tokens(&prompt, w->model, ids, count));
+    CHECK_OK(pc_prompt_from_tokens(&prompt, w->model, ids, count, NULL));
     CHECK_OK(pc_sequence_new(&s, prompt, cache, o));
     pc_prompt_free(prompt);
     return s;
@@ -139,7 +139,7 @@ static void generated(const world *w, const int32_t *ids)
     pc_prompt *prompt = NULL;
     pc_cache *cache = NULL;
     CHECK_OK(pc_cache_new(&cache, w->context, NULL));
-    CHECK_OK(pc_prompt_from_tokens(&prompt, w->model, ids, PROMPT));
+    CHECK_OK(pc_prompt_from_tokens(&prompt, w->model, ids, PROMPT, NULL));
     for (int again = 0; again < 2; again++) {
         pc_test_text text = {{0}, 0};
         pc_stats stats = PC_STATS_INIT;
@@ -257,7 +257,7 @@ static void levels(const world *w, const int32_t *ids)
     uint64_t length;
     CHECK(step(w, s) >= 0);
     CHECK_OK(pc_sequence_spans(s, spans, 4, &count));
-    CHECK_OK(pc_prompt_from_spans(&prompt, w->model, spans, count, PROMPT, ids + PROMPT, 3));
+    CHECK_OK(pc_prompt_from_spans(&prompt, w->model, spans, count, PROMPT, ids + PROMPT, 3, NULL));
     o = options(2, 0);
     CHECK_OK(pc_sequence_new(&next, prompt, NULL, &o));
     CHECK(step(w, next) >= 0);
@@ -279,7 +279,7 @@ static pc_stats ask(pc_schema *schema, pc_cache *cache, const int32_t *ids,
 {
     pc_stats stats = PC_STATS_INIT;
     pc_prompt *prompt = NULL;
-    CHECK_OK(pc_prompt_fill_tokens(&prompt, schema, ids, 8));
+    CHECK_OK(pc_prompt_fill_tokens(&prompt, schema, ids, 8, NULL));
     CHECK_OK(pc_generate(prompt, cache, o, &stats));
     pc_prompt_free(prompt);
     return stats;

@@ -258,7 +258,8 @@ static void refusals(golden *g)
                  PC_ERR_UNSUPPORTED);
     CHECK_ERROR_HAS("is an encoder");
     pc_prompt *prompt = NULL;
-    CHECK_STATUS(pc_prompt_from_spans(&prompt, g->model, NULL, 0, 0, ids, 2), PC_ERR_UNSUPPORTED);
+    CHECK_STATUS(pc_prompt_from_spans(&prompt, g->model, NULL, 0, 0, ids, 2, NULL),
+                 PC_ERR_UNSUPPORTED);
     CHECK_ERROR_HAS("is an encoder");
     pc_batch *batch = NULL;
     CHECK_STATUS(pc_batch_new(&batch, g->model, NULL), PC_ERR_UNSUPPORTED);

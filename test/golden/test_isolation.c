@@ -175,7 +175,7 @@ static pc_prompt *plain_prompt(const toy_world *w)
     pc_prompt *prompt = NULL;
     for (int32_t i = 0; i < TOKENS; i++)
         ids[i] = TOY_BYTES + (i * 37 + i / 9) % (TOY_VOCAB - TOY_BYTES);
-    CHECK_OK(pc_prompt_from_tokens(&prompt, w->model, ids, TOKENS));
+    CHECK_OK(pc_prompt_from_tokens(&prompt, w->model, ids, TOKENS, NULL));
     return prompt;
 }
 

@@ -84,7 +84,7 @@ static talk request(world *w, int application, size_t from)
     o.flags = PC_GENERATE_KEEP | PC_GENERATE_LOGITS;
     o.rope_regime_length = MOST; /* that of the system prompts too: nothing here is longer */
     CHECK_OK(pc_systems_find(&schema, w->systems, application ? "b" : "a"));
-    CHECK_OK(pc_prompt_fill_tokens(&prompt, schema, w->ids[application] + from, NEW));
+    CHECK_OK(pc_prompt_fill_tokens(&prompt, schema, w->ids[application] + from, NEW, NULL));
     CHECK_OK(pc_sequence_new(&t.s, prompt, w->cache, &o));
     CHECK_OK(pc_batch_add(w->batch, t.s));
     pc_prompt_free(prompt);
@@ -233,7 +233,7 @@ static void levels(world *w)
     }
     o.flags = PC_GENERATE_KEEP | PC_GENERATE_LOGITS;
     pc_prompt *prompt = NULL;
-    CHECK_OK(pc_prompt_from_spans(&prompt, w->model, spans, 2, 21, w->ids[0] + 21, 3));
+    CHECK_OK(pc_prompt_from_spans(&prompt, w->model, spans, 2, 21, w->ids[0] + 21, 3, NULL));
     pc_segment_free(made[0]);
     pc_segment_free(made[1]);
     CHECK_OK(pc_sequence_new(&root.s, prompt, NULL, &o));
@@ -259,7 +259,7 @@ static void levels(world *w)
         memcpy(child[i].all + 29, w->ids[1] + 10 * i, (size_t)(i + 1) * sizeof *said);
         child[i].prompt = (size_t)(30 + i);
         CHECK_OK(pc_prompt_from_spans(&prompt, w->model, spans, 3, 29, w->ids[1] + 10 * i,
-                                      (size_t)(i + 1)));
+                                      (size_t)(i + 1), NULL));
         CHECK_OK(pc_sequence_new(&child[i].s, prompt, NULL, &o));
         CHECK_OK(pc_batch_add(w->batch, child[i].s));
         pc_prompt_free(prompt);
@@ -321,7 +321,7 @@ static void stretches(world *w)
     for (int i = 0; i < 3; i++) {
         pc_span span = {segment, 0, sees[i][0], sees[i][1]};
         pc_prompt *prompt = NULL;
-        CHECK_OK(pc_prompt_from_spans(&prompt, w->model, &span, 1, 8, w->ids[0] + 8, 1));
+        CHECK_OK(pc_prompt_from_spans(&prompt, w->model, &span, 1, 8, w->ids[0] + 8, 1, NULL));
         CHECK_OK(pc_sequence_new(&s[i], prompt, NULL, &o));
         CHECK_OK(pc_batch_add(w->batch, s[i]));
         pc_prompt_free(prompt);
@@ -348,28 +348,31 @@ static void spans_faults(world *w, pc_test_memory *memory)
     pc_prompt *prompt = NULL;
     pc_stats stats = PC_STATS_INIT;
     pc_span span = {segment, 0, 0, 0}, bad = span, nobody = {NULL, 0, 0, 0};
-    CHECK_STATUS(pc_prompt_from_spans(NULL, w->model, &span, 1, 10, w->ids[0], 1), PC_ERR_INVALID);
-    CHECK_STATUS(pc_prompt_from_spans(&prompt, NULL, &span, 1, 10, w->ids[0], 1), PC_ERR_INVALID);
-    CHECK_STATUS(pc_prompt_from_spans(&prompt, w->model, NULL, 1, 10, w->ids[0], 1),
+    CHECK_STATUS(pc_prompt_from_spans(NULL, w->model, &span, 1, 10, w->ids[0], 1, NULL),
                  PC_ERR_INVALID);
-    CHECK_STATUS(pc_prompt_from_spans(&prompt, w->model, &span, 1, 10, NULL, 1), PC_ERR_INVALID);
-    CHECK_STATUS(pc_prompt_from_spans(&prompt, w->model, NULL, 0, 10, w->ids[0], 0),
+    CHECK_STATUS(pc_prompt_from_spans(&prompt, NULL, &span, 1, 10, w->ids[0], 1, NULL),
                  PC_ERR_INVALID);
-    CHECK_STATUS(pc_prompt_from_spans(&prompt, w->model, &nobody, 1, 10, w->ids[0], 1),
+    CHECK_STATUS(pc_prompt_from_spans(&prompt, w->model, NULL, 1, 10, w->ids[0], 1, NULL),
                  PC_ERR_INVALID);
-    CHECK_STATUS(pc_prompt_from_spans(&prompt, w->model, &span, 1, 9, w->ids[0], 1),
+    CHECK_STATUS(pc_prompt_from_spans(&prompt, w->model, &span, 1, 10, NULL, 1, NULL),
+                 PC_ERR_INVALID);
+    CHECK_STATUS(pc_prompt_from_spans(&prompt, w->model, NULL, 0, 10, w->ids[0], 0, NULL),
+                 PC_ERR_INVALID);
+    CHECK_STATUS(pc_prompt_from_spans(&prompt, w->model, &nobody, 1, 10, w->ids[0], 1, NULL),
+                 PC_ERR_INVALID);
+    CHECK_STATUS(pc_prompt_from_spans(&prompt, w->model, &span, 1, 9, w->ids[0], 1, NULL),
                  PC_ERR_INVALID); /* its last token stands there */
     CHECK_ERROR_HAS("span 0 starts at 0, its last token stands 9 behind that, "
                     "the new tokens stand at 9");
     bad.hi = 9;
-    CHECK_STATUS(pc_prompt_from_spans(&prompt, w->model, &bad, 1, 20, w->ids[0], 1),
+    CHECK_STATUS(pc_prompt_from_spans(&prompt, w->model, &bad, 1, 20, w->ids[0], 1, NULL),
                  PC_ERR_INVALID);
     bad.hi = bad.lo = 3;
-    CHECK_STATUS(pc_prompt_from_spans(&prompt, w->model, &bad, 1, 20, w->ids[0], 1),
+    CHECK_STATUS(pc_prompt_from_spans(&prompt, w->model, &bad, 1, 20, w->ids[0], 1, NULL),
                  PC_ERR_INVALID);
-    CHECK_STATUS(pc_prompt_from_spans(&prompt, w->model, &span, 1, INT64_MAX, w->ids[0], 1),
+    CHECK_STATUS(pc_prompt_from_spans(&prompt, w->model, &span, 1, INT64_MAX, w->ids[0], 1, NULL),
                  PC_ERR_LIMIT);
-    CHECK_OK(pc_prompt_from_spans(&prompt, w->model, &span, 1, 10, w->ids[0], 4));
+    CHECK_OK(pc_prompt_from_spans(&prompt, w->model, &span, 1, 10, w->ids[0], 4, NULL));
     CHECK_INT(pc_prompt_part_count(prompt), 2);
     o.max_tokens = 3;
     for (uint32_t baseline = PC_BASELINE_PLAN; baseline <= PC_BASELINE_CONTIGUOUS; baseline++) {
@@ -397,7 +400,8 @@ static void spans_faults(world *w, pc_test_memory *memory)
         CHECK_OK(pc_sequence_truncate(t.s, 1));
         memory->fail_at = memory->calls + at;
         prompt = NULL;
-        pc_status status = pc_prompt_from_spans(&prompt, w->model, &span, 1, 10, w->ids[0], 4);
+        pc_status status = pc_prompt_from_spans(&prompt, w->model, &span, 1, 10, w->ids[0], 4,
+                                                NULL);
         if (status >= 0)
             status = pc_sequence_spans(t.s, spans, 8, &count);
         made = status < 0 ? 0 : count;
@@ -447,13 +451,14 @@ static void conversation(pc_context *context)
     CHECK_OK(pc_systems_new(&systems, model, cache, &so));
     CHECK_OK(pc_systems_fill(systems, "desk", system, strlen(system)));
     CHECK_OK(pc_systems_find(&schema, systems, "desk"));
-    CHECK_OK(pc_prompt_fill(&prompt, schema, asked[0], strlen(asked[0])));
+    CHECK_OK(pc_prompt_fill(&prompt, schema, asked[0], strlen(asked[0]), NULL));
     CHECK_OK(pc_sequence_new(&s, prompt, cache, &o));
     CHECK_OK(pc_batch_add(batch, s));
     n = (size_t)snprintf(whole, sizeof whole,
                          "<s><|system|>%s<|end|><|user|>%s<|end|><|assistant|>", system, asked[0]);
     for (int turn = 0; turn < 3; turn++) {
         pc_prompt *plain = NULL;
+        pc_prompt_options special = PC_PROMPT_OPTIONS_INIT;
         pc_sequence *once = NULL;
         pc_batch *other = NULL;
         size_t size, same;
@@ -466,7 +471,8 @@ static void conversation(pc_context *context)
         while (pc_batch_step(batch) == PC_OK)
             ;
         CHECK_INT(pc_sequence_finish(s), PC_FINISH_STOP_TOKEN);
-        CHECK_OK(pc_prompt_from_text(&plain, model, whole, n));
+        special.flags = PC_PROMPT_SPECIAL;
+        CHECK_OK(pc_prompt_from_text(&plain, model, whole, n, &special));
         CHECK_OK(pc_sequence_new(&once, plain, NULL, &o));
         CHECK_OK(pc_batch_new(&other, model, NULL));
         CHECK_OK(pc_batch_add(other, once));

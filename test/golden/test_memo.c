@@ -401,7 +401,7 @@ static void decoding_goes_on(world *w, const prompts *known)
         CHECK(farthest(w, full[i], reused[i]) < 1e-2f);
     g.max_tokens = 5;
     CHECK_OK(pc_prompt_from_spans(&prompt, w->model, &(pc_span){reused[3], 0, 0, 0}, 1, TOKENS,
-                                  known->tokens[3], 1));
+                                  known->tokens[3], 1, NULL));
     CHECK_OK(pc_generate(prompt, NULL, &g, &stats));
     CHECK_INT(stats.tokens_generated, 5);
     pc_prompt_free(prompt);

@@ -110,7 +110,7 @@ static pc_sequence *sequence_of(world *w, int prompt, pc_cache *cache, pc_genera
     pc_prompt *p = NULL;
     pc_sequence *s = NULL;
     o.flags = PC_GENERATE_LOGITS | PC_GENERATE_KEEP;
-    CHECK_OK(pc_prompt_from_tokens(&p, w->model, w->tokens[prompt], TOKENS));
+    CHECK_OK(pc_prompt_from_tokens(&p, w->model, w->tokens[prompt], TOKENS, NULL));
     CHECK_OK(pc_sequence_new(&s, p, cache, &o));
     pc_prompt_free(p);
     return s;
@@ -344,7 +344,8 @@ static void handed_on(world *w, pc_sequence *s)
         CHECK_INT(raw.lossy, 1);
     }
     CHECK_INT(spans[0].hi, TOKENS + ANSWER - 1);
-    CHECK_OK(pc_prompt_from_spans(&p, w->model, spans, count, TOKENS + ANSWER, w->tokens[0], 3));
+    CHECK_OK(
+        pc_prompt_from_spans(&p, w->model, spans, count, TOKENS + ANSWER, w->tokens[0], 3, NULL));
     CHECK_OK(pc_generate(p, w->cache, &o, &stats));
     CHECK_INT(stats.exactness, PC_APPROXIMATE);
     CHECK_INT(stats.memo.reason, PC_REASON_PARTS);
@@ -468,7 +469,7 @@ static void refusals(world *w)
     pc_generate_options o = with(w->memo, 2), memo = with(w->memo, 0);
     pc_stats stats = PC_STATS_INIT;
     pc_sequence *sequence = NULL;
-    CHECK_OK(pc_prompt_from_tokens(&p, w->model, w->tokens[0], LONGER));
+    CHECK_OK(pc_prompt_from_tokens(&p, w->model, w->tokens[0], LONGER, NULL));
     CHECK_STATUS(pc_generate(p, NULL, &o, NULL), PC_ERR_INVALID);
     CHECK_ERROR_HAS("memo_threshold");
     o.memo_threshold = NAN;
@@ -484,12 +485,12 @@ static void refusals(world *w)
     memo.salts = NULL;
     pc_prompt_free(p);
     CHECK_OK(pc_model_load(&other, w->context, pc_test_data("golden/gpt2"), NULL));
-    CHECK_OK(pc_prompt_from_tokens(&p, other, w->tokens[0], TOKENS));
+    CHECK_OK(pc_prompt_from_tokens(&p, other, w->tokens[0], TOKENS, NULL));
     CHECK_STATUS(pc_generate(p, NULL, &memo, NULL), PC_ERR_MISMATCH);
     pc_prompt_free(p);
     pc_model_free(other);
     CHECK_OK(pc_model_from_ops(&host, w->context, &ops, pc_toy_new(1, 0, 0), pc_toy_free, NULL));
-    CHECK_OK(pc_prompt_from_tokens(&p, host, (const int32_t[]){1, 2, 3}, 3));
+    CHECK_OK(pc_prompt_from_tokens(&p, host, (const int32_t[]){1, 2, 3}, 3, NULL));
     CHECK_STATUS(pc_generate(p, NULL, &memo, NULL), PC_ERR_UNSUPPORTED);
     pc_prompt_free(p);
     pc_model_free(host);

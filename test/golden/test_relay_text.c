@@ -93,7 +93,7 @@ static void compare(const pc_model *model, const pc_model_info *info, const form
     int32_t got[2048], want[2048];
     size_t n, m = 0, bos = 0, written = 0;
     pc_prompt *prompt = NULL;
-    if (!CHECK_OK(pc_prompt_fill(&prompt, schema, user, strlen(user))))
+    if (!CHECK_OK(pc_prompt_fill(&prompt, schema, user, strlen(user), NULL)))
         return;
     n = all_tokens(prompt, got);
     for (size_t i = 0; i < n; i++)
@@ -134,7 +134,7 @@ static void special_text(const pc_model *model, const pc_model_info *info, const
         relay.system = text;
         relay.system_size = strlen(text);
         CHECK_OK(pc_schema_from_relay(&schema, model, &relay));
-        CHECK_OK(pc_prompt_fill(&prompt, schema, text, strlen(text)));
+        CHECK_OK(pc_prompt_fill(&prompt, schema, text, strlen(text), NULL));
         n[i] = all_tokens(prompt, got[i]);
         pc_prompt_free(prompt);
         pc_schema_free(schema);
@@ -191,7 +191,7 @@ static void demo_answers(pc_context *context)
     CHECK_OK(pc_model_load(&model, context, PC_SOURCE_DIR "/models/demo/demo.gguf", NULL));
     CHECK_OK(pc_cache_new(&cache, context, NULL));
     CHECK_OK(pc_schema_from_relay(&schema, model, &relay));
-    CHECK_OK(pc_prompt_fill(&prompt, schema, "What is the desk of Peter Novak?", 32));
+    CHECK_OK(pc_prompt_fill(&prompt, schema, "What is the desk of Peter Novak?", 32, NULL));
     for (uint32_t encoding = 0; encoding <= PC_ENCODE_EXACT; encoding++)
         for (uint32_t full = 0; full <= 1; full++) {
             pc_generate_options o = PC_GENERATE_OPTIONS_INIT;
@@ -239,7 +239,7 @@ static void same_as_pml(const pc_model *model, const char *name, const char *ope
     relay.system_size = strlen(relay.system);
     CHECK_OK(pc_schema_from_relay(&mine, model, &relay));
     CHECK_OK(pc_schema_parse(&theirs, model, pml, strlen(pml), NULL));
-    CHECK_OK(pc_prompt_fill(&a, mine, "What is the hotel in Oslo?", 26));
+    CHECK_OK(pc_prompt_fill(&a, mine, "What is the hotel in Oslo?", 26, NULL));
     CHECK_OK(pc_prompt_parse(&b, &theirs, 1, asked, strlen(asked), NULL));
     size_t n = all_tokens(a, got), m = all_tokens(b, want), bos = n != m; /* PML adds no BOS */
     if (!CHECK(m && n == m + bos && !memcmp(got + bos, want, m * sizeof *want)))

@@ -126,7 +126,7 @@ static int open_world(world *w, const setting *s)
     for (int32_t i = 0; i < PLAIN_TOKENS; i++)
         ids[i] = 3 + (i * 29 + i / 7) % (w->model->info.vocab - 3);
     if (ok && !small)
-        ok = CHECK_OK(pc_prompt_from_tokens(&w->plain, w->model, ids, PLAIN_TOKENS));
+        ok = CHECK_OK(pc_prompt_from_tokens(&w->plain, w->model, ids, PLAIN_TOKENS, NULL));
     return ok && CHECK(w->model->info.vocab <= MOST_VOCAB);
 }
 

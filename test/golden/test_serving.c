@@ -207,7 +207,7 @@ static void greedy(const world *w)
                    its own (test_golden_cross.c) */
     o.max_tokens = (uint32_t)n;
     o.flags = PC_GENERATE_IGNORE_END;
-    CHECK_OK(pc_prompt_from_tokens(&prompt, w->model, t.ids, t.count));
+    CHECK_OK(pc_prompt_from_tokens(&prompt, w->model, t.ids, t.count, NULL));
     CHECK_OK(pc_sequence_new(&s, prompt, NULL, &o));
     CHECK_OK(pc_batch_new(&batch, w->model, NULL));
     CHECK_OK(pc_batch_add(batch, s));
@@ -288,11 +288,11 @@ static void exact(const world *w)
     if (count < 70)
         return;
     CHECK_OK(pc_cache_new(&cache, w->context, NULL));
-    CHECK_OK(
-        pc_prompt_from_tokens(&prompt, w->model, ids, count - 40)); /* a prefix of the next one */
+    CHECK_OK(pc_prompt_from_tokens(&prompt, w->model, ids, count - 40,
+                                   NULL)); /* a prefix of the next one */
     check_exact(prompt, cache, "prefix");
     pc_prompt_free(prompt);
-    CHECK_OK(pc_prompt_from_tokens(&prompt, w->model, ids, count));
+    CHECK_OK(pc_prompt_from_tokens(&prompt, w->model, ids, count, NULL));
     check_exact(prompt, cache, "all");
     pc_prompt_free(prompt);
     pc_cache_free(cache);

@@ -38,7 +38,8 @@ static void start(world *w, uint32_t compute)
     for (int s = 0; s < SEQUENCES; s++) {
         for (int i = PREFIX; i < PROMPT; i++)
             tokens[i] = (int32_t)(pc_test_bits(&rng) % (uint64_t)w->info.vocab);
-        CHECK_OK(pc_prompt_from_tokens(&w->prompts[s], w->model, tokens, (size_t)(PROMPT - s)));
+        CHECK_OK(
+            pc_prompt_from_tokens(&w->prompts[s], w->model, tokens, (size_t)(PROMPT - s), NULL));
     }
 }
 

@@ -60,7 +60,7 @@ static void begin(world *w, int layers)
     o.threads = THREADS;
     CHECK_OK(pc_context_new(&w->context, &o));
     CHECK_OK(pc_model_new_shape(&w->model, w->context, path, 0, NULL));
-    CHECK_OK(pc_prompt_from_tokens(&w->prompt, w->model, tokens, TOKENS));
+    CHECK_OK(pc_prompt_from_tokens(&w->prompt, w->model, tokens, TOKENS, NULL));
 }
 
 static void end(world *w)

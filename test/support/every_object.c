@@ -450,7 +450,8 @@ static pc_status make_object(int which)
                                "<prompt schema=\"t\"><a x=\"some\"/><b/>what is it?</prompt>", 56,
                                NULL);
     case NATIVE_PROMPT:
-        return pc_prompt_from_tokens((pc_prompt **)at, every_object[NATIVE], every_ids, TOKENS);
+        return pc_prompt_from_tokens((pc_prompt **)at, every_object[NATIVE], every_ids, TOKENS,
+                                     NULL);
     case FIRST:
     case SECOND:
     case THIRD:

@@ -409,7 +409,7 @@ static void padded_vocabulary(void)
     const pc_fork_options how = {sizeof how, &ways[2]};
     CHECK_OK(pc_context_new(&context, NULL));
     pc_model *model = padded_model(context);
-    CHECK_OK(pc_prompt_from_tokens(&prompt, model, asked, 5));
+    CHECK_OK(pc_prompt_from_tokens(&prompt, model, asked, 5, NULL));
     CHECK_OK(pc_batch_new(&batch, model, NULL));
     for (size_t i = 0; i < WAYS; i++) {
         pc_generate_options o = PC_GENERATE_OPTIONS_INIT;

@@ -360,7 +360,7 @@ static void prefixes_without_pml(void)
         return;
     for (int i = 0; i < 300; i++)
         tokens[i] = TOY_WORDS + i * 7 % 40;
-    CHECK_OK(pc_prompt_from_tokens(&p, w.model, tokens, 300));
+    CHECK_OK(pc_prompt_from_tokens(&p, w.model, tokens, 300, NULL));
     CHECK_INT(pc_prompt_part_count(p), 5);
     a = toy_generate(p, w.cache, options(0, 0, 0));
     CHECK_INT(a.stats.tokens_encoded, 256);
@@ -373,26 +373,26 @@ static void prefixes_without_pml(void)
     pc_prompt_free(p);
     tokens[150] = TOY_WORDS; /* the third block differs: two are reused */
     tokens[151] = TOY_WORDS + 1;
-    CHECK_OK(pc_prompt_from_tokens(&p, w.model, tokens, 257));
+    CHECK_OK(pc_prompt_from_tokens(&p, w.model, tokens, 257, NULL));
     a = toy_generate(p, w.cache, options(0, 0, 0));
     CHECK_INT(a.stats.tokens_cached, 128);
     CHECK_INT(a.stats.tokens_encoded, 128);
     CHECK_INT(a.stats.tokens_new, 1); /* the last one is always computed */
     CHECK_INT(a.stats.miss_reason, PC_REASON_FIRST_USE);
     pc_prompt_free(p);
-    CHECK_OK(pc_prompt_from_tokens(&p, w.model, tokens, 256));
+    CHECK_OK(pc_prompt_from_tokens(&p, w.model, tokens, 256, NULL));
     a = toy_generate(p, w.cache, options(0, 0, 0));
     CHECK_INT(a.stats.tokens_cached, 192);
     CHECK_INT(a.stats.tokens_new, 64);
     pc_prompt_free(p);
-    CHECK_OK(pc_prompt_from_text(&p, w.model, "the word", 8));
+    CHECK_OK(pc_prompt_from_text(&p, w.model, "the word", 8, NULL));
     a = toy_generate(p, w.cache, options(0, 0, 0));
     CHECK_INT(a.stats.tokens_prompt, 5); /* bos, t, h, e, word */
     CHECK_INT(a.stats.exactness, PC_EXACT);
     pc_prompt_free(p);
-    CHECK_STATUS(pc_prompt_from_tokens(&p, w.model, tokens, 0), PC_ERR_INVALID);
+    CHECK_STATUS(pc_prompt_from_tokens(&p, w.model, tokens, 0, NULL), PC_ERR_INVALID);
     tokens[3] = TOY_VOCAB;
-    CHECK_STATUS(pc_prompt_from_tokens(&p, w.model, tokens, 10), PC_ERR_INVALID);
+    CHECK_STATUS(pc_prompt_from_tokens(&p, w.model, tokens, 10, NULL), PC_ERR_INVALID);
     CHECK(p == NULL);
     toy_end(&w);
 }
@@ -503,18 +503,18 @@ static void context_limit(void)
         return;
     for (int i = 0; i < 41; i++)
         tokens[i] = TOY_WORDS + i % 40;
-    CHECK_OK(pc_prompt_from_tokens(&p, w.model, tokens, 36));
+    CHECK_OK(pc_prompt_from_tokens(&p, w.model, tokens, 36, NULL));
     toy_answer a = toy_generate(p, w.cache, options(0, 0, 0));
     CHECK_OK(a.status);
     CHECK_INT(a.stats.finish, PC_FINISH_LENGTH);
     CHECK_INT(a.stats.tokens_generated,
               5); /* positions 36 ... 39 are computed, the fifth has no place left */
     pc_prompt_free(p);
-    CHECK_OK(pc_prompt_from_tokens(&p, w.model, tokens, 40));
+    CHECK_OK(pc_prompt_from_tokens(&p, w.model, tokens, 40, NULL));
     a = toy_generate(p, w.cache, options(0, 0, 0));
     CHECK_INT(a.stats.tokens_generated, 1);
     pc_prompt_free(p);
-    CHECK_STATUS(pc_prompt_from_tokens(&p, w.model, tokens, 41), PC_ERR_LIMIT);
+    CHECK_STATUS(pc_prompt_from_tokens(&p, w.model, tokens, 41, NULL), PC_ERR_LIMIT);
     toy_end(&w);
 }
 
@@ -741,7 +741,8 @@ static void without_memory(void)
                 && (status = pc_prompt_parse(&prompt, &schema, 1, prompts[2], strlen(prompts[2]),
                                              NULL))
                        >= 0
-                && (status = pc_prompt_from_text(&plain, model, prompts[2], strlen(prompts[2])))
+                && (status = pc_prompt_from_text(&plain, model, prompts[2], strlen(prompts[2]),
+                                                 NULL))
                        >= 0
                 && (status = pc_generate(prompt, cache, &o, NULL)) >= 0)
                 status = pc_generate(plain, cache, &o, NULL);

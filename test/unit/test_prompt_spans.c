@@ -59,7 +59,7 @@ static pc_sequence *plain(const world *w, size_t count, pc_cache *cache)
 {
     pc_prompt *prompt = NULL;
     pc_sequence *s;
-    CHECK_OK(pc_prompt_from_tokens(&prompt, w->model, w->ids, count));
+    CHECK_OK(pc_prompt_from_tokens(&prompt, w->model, w->ids, count, NULL));
     s = running(w, prompt, cache);
     pc_prompt_free(prompt);
     return s;
@@ -71,7 +71,8 @@ static pc_sequence *joined(const world *w, const pc_span *spans, size_t count, i
     pc_prompt *prompt = NULL;
     pc_sequence *s;
     *stats = (pc_stats)PC_STATS_INIT;
-    if (!CHECK_OK(pc_prompt_from_spans(&prompt, w->model, spans, count, at, tokens, token_count)))
+    if (!CHECK_OK(
+            pc_prompt_from_spans(&prompt, w->model, spans, count, at, tokens, token_count, NULL)))
         return NULL;
     s = running(w, prompt, NULL);
     CHECK_OK(pc_sequence_get_stats(s, stats));
@@ -193,13 +194,14 @@ static void gaps(const world *w)
     CHECK_INT(stats.exactness, PC_EXACT);
     pc_sequence_free(s);
     span.lo = 2;
-    CHECK_OK(pc_prompt_from_spans(&prompt, w->model, &span, 1, 12, NULL, 0));
+    CHECK_OK(pc_prompt_from_spans(&prompt, w->model, &span, 1, 12, NULL, 0, NULL));
     CHECK_OK(pc_prompt_get_part(prompt, 0, &part));
     CHECK(part.start == 4 && part.count == 3 && pc_prompt_part_count(prompt) == 1);
     pc_prompt_free(prompt);
-    CHECK_STATUS(pc_prompt_from_spans(&prompt, w->model, &span, 1, 9, NULL, 0),
+    CHECK_STATUS(pc_prompt_from_spans(&prompt, w->model, &span, 1, 9, NULL, 0, NULL),
                  PC_ERR_INVALID); /* its last token is there */
-    CHECK_STATUS(pc_prompt_from_spans(&prompt, w->model, NULL, 0, 9, NULL, 0), PC_ERR_INVALID);
+    CHECK_STATUS(pc_prompt_from_spans(&prompt, w->model, NULL, 0, 9, NULL, 0, NULL),
+                 PC_ERR_INVALID);
     CHECK_ERROR_HAS("no spans and no new tokens");
     pc_segment_free(segment);
 }
@@ -319,12 +321,12 @@ static int tries(const world *w)
     pc_generate_options o = PC_GENERATE_OPTIONS_INIT;
     size_t count = 0;
     o.flags = PC_GENERATE_KEEP;
-    int done = pc_prompt_from_tokens(&prompt, w->model, w->ids, 20) == PC_OK
+    int done = pc_prompt_from_tokens(&prompt, w->model, w->ids, 20, NULL) == PC_OK
                && pc_sequence_new(&s, prompt, NULL, &o) == PC_OK
                && pc_batch_new(&batch, w->model, NULL) == PC_OK && pc_batch_add(batch, s) == PC_OK
                && pc_batch_step(batch) >= 0 && pc_sequence_spans(s, spans, ROOM, &count) == PC_OK;
     if (done) {
-        done = pc_prompt_from_spans(&more, w->model, spans, count, 20, NULL, 0) == PC_OK;
+        done = pc_prompt_from_spans(&more, w->model, spans, count, 20, NULL, 0, NULL) == PC_OK;
         CHECK(done || !more);
         drop(spans, count);
     }

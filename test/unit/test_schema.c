@@ -231,10 +231,10 @@ static void arguments(void)
     CHECK_STATUS(pc_prompt_parse(&p, &schema, 1, "<prompt schema=\"t\"/>", 20, &po),
                  PC_ERR_INVALID);
     CHECK_STATUS(pc_prompt_get_part(NULL, 0, &part), PC_ERR_INVALID);
-    CHECK_STATUS(pc_prompt_from_tokens(&p, NULL, NULL, 0), PC_ERR_INVALID);
-    CHECK_STATUS(pc_prompt_from_tokens(NULL, w.model, NULL, 0), PC_ERR_INVALID);
-    CHECK_STATUS(pc_prompt_from_text(&p, w.model, NULL, 3), PC_ERR_INVALID);
-    CHECK_STATUS(pc_prompt_from_text(NULL, w.model, "a", 1), PC_ERR_INVALID);
+    CHECK_STATUS(pc_prompt_from_tokens(&p, NULL, NULL, 0, NULL), PC_ERR_INVALID);
+    CHECK_STATUS(pc_prompt_from_tokens(NULL, w.model, NULL, 0, NULL), PC_ERR_INVALID);
+    CHECK_STATUS(pc_prompt_from_text(&p, w.model, NULL, 3, NULL), PC_ERR_INVALID);
+    CHECK_STATUS(pc_prompt_from_text(NULL, w.model, "a", 1, NULL), PC_ERR_INVALID);
     CHECK_INT(pc_prompt_part_count(NULL), 0);
     CHECK_INT(pc_schema_item_count(NULL), 0);
     CHECK_INT(pc_schema_length(NULL), 0);

@@ -52,7 +52,7 @@ static void is_text(const toy_world *w, const pc_prompt *prompt, const char *tex
 static pc_prompt *fill(const pc_schema *schema, const char *text)
 {
     pc_prompt *prompt = NULL;
-    CHECK_OK(pc_prompt_fill(&prompt, schema, text, strlen(text)));
+    CHECK_OK(pc_prompt_fill(&prompt, schema, text, strlen(text), NULL));
     return prompt;
 }
 
@@ -136,7 +136,7 @@ static void layout(void)
     int32_t ids[64];
     size_t n = 0;
     CHECK_OK(pc_tokenize(w.model, "=of it", 6, 0, ids, 64, &n));
-    CHECK_OK(pc_prompt_fill_tokens(&given, schema, ids, n));
+    CHECK_OK(pc_prompt_fill_tokens(&given, schema, ids, n, NULL));
     is_text(&w, given, "<s>[the word] =of it ->", PC_TOKENIZE_SPECIAL);
     CHECK_OK(pc_prompt_get_part(given, 1, &part));
     CHECK_INT(part.kind, PC_PART_TEXT);
@@ -250,14 +250,14 @@ static void arguments(void)
     CHECK_STATUS(pc_schema_from_relay(&schema, w.model, &r), PC_ERR_LIMIT);
     CHECK(schema == NULL);
     schema = schema_of(&w, NULL, "the word");
-    CHECK_STATUS(pc_prompt_fill(NULL, schema, "a", 1), PC_ERR_INVALID);
-    CHECK_STATUS(pc_prompt_fill(&prompt, NULL, "a", 1), PC_ERR_INVALID);
-    CHECK_STATUS(pc_prompt_fill(&prompt, schema, NULL, 1), PC_ERR_INVALID);
-    CHECK_STATUS(pc_prompt_fill_tokens(NULL, schema, &bad, 0), PC_ERR_INVALID);
-    CHECK_STATUS(pc_prompt_fill_tokens(&prompt, NULL, &bad, 0), PC_ERR_INVALID);
-    CHECK_STATUS(pc_prompt_fill_tokens(&prompt, schema, NULL, 1), PC_ERR_INVALID);
-    CHECK_STATUS(pc_prompt_fill_tokens(&prompt, schema, &bad, 1), PC_ERR_INVALID);
-    CHECK_STATUS(pc_prompt_fill(&prompt, schema, llama, strlen(llama)), PC_ERR_LIMIT);
+    CHECK_STATUS(pc_prompt_fill(NULL, schema, "a", 1, NULL), PC_ERR_INVALID);
+    CHECK_STATUS(pc_prompt_fill(&prompt, NULL, "a", 1, NULL), PC_ERR_INVALID);
+    CHECK_STATUS(pc_prompt_fill(&prompt, schema, NULL, 1, NULL), PC_ERR_INVALID);
+    CHECK_STATUS(pc_prompt_fill_tokens(NULL, schema, &bad, 0, NULL), PC_ERR_INVALID);
+    CHECK_STATUS(pc_prompt_fill_tokens(&prompt, NULL, &bad, 0, NULL), PC_ERR_INVALID);
+    CHECK_STATUS(pc_prompt_fill_tokens(&prompt, schema, NULL, 1, NULL), PC_ERR_INVALID);
+    CHECK_STATUS(pc_prompt_fill_tokens(&prompt, schema, &bad, 1, NULL), PC_ERR_INVALID);
+    CHECK_STATUS(pc_prompt_fill(&prompt, schema, llama, strlen(llama), NULL), PC_ERR_LIMIT);
     CHECK(prompt == NULL);
     pc_schema_free(schema);
     toy_end(&w);
@@ -337,9 +337,9 @@ static void no_memory(void)
         memory.fail_at = memory.calls + at;
         pc_status status = pc_schema_from_relay(&schema, w.model, &r);
         if (status >= 0)
-            status = pc_prompt_fill(&prompt, schema, "what", 4);
+            status = pc_prompt_fill(&prompt, schema, "what", 4, NULL);
         if (status >= 0)
-            status = pc_prompt_fill_tokens(&other, schema, &id, 1);
+            status = pc_prompt_fill_tokens(&other, schema, &id, 1, NULL);
         more = memory.calls >= memory.fail_at;
         if (more)
             CHECK_STATUS(status, PC_ERR_NOMEM);

@@ -31,7 +31,7 @@ static pc_prompt *ask(pc_systems *systems, const char *name, const char *text)
     pc_schema *schema = NULL;
     pc_prompt *prompt = NULL;
     if (CHECK_OK(pc_systems_find(&schema, systems, name)))
-        CHECK_OK(pc_prompt_fill(&prompt, schema, text, strlen(text)));
+        CHECK_OK(pc_prompt_fill(&prompt, schema, text, strlen(text), NULL));
     pc_schema_free(schema);
     return prompt;
 }
@@ -307,7 +307,7 @@ static void *race(void *user)
             r->failures += fill(r->systems, name, texts[(i + r->seed) % 4]) < 0;
         if (pc_systems_find(&schema, r->systems, name) >= 0) {
             pc_prompt *prompt = NULL;
-            r->failures += pc_prompt_fill(&prompt, schema, "what", 4) < 0;
+            r->failures += pc_prompt_fill(&prompt, schema, "what", 4, NULL) < 0;
             pc_prompt_free(prompt);
         }
         pc_schema_free(schema);

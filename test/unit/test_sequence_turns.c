@@ -34,7 +34,7 @@ static int start(talk *t, const pc_allocator *mem, int32_t context, const pc_gen
     r.system = system;
     r.system_size = strlen(system);
     CHECK_OK(pc_schema_from_relay(&t->schema, t->w.model, &r));
-    CHECK_OK(pc_prompt_fill(&t->prompt, t->schema, "what is it", 10));
+    CHECK_OK(pc_prompt_fill(&t->prompt, t->schema, "what is it", 10, NULL));
     CHECK_OK(pc_batch_new(&t->batch, t->w.model, NULL));
     CHECK_OK(pc_sequence_new(&t->s, t->prompt, t->w.cache, o));
     return CHECK_OK(pc_batch_add(t->batch, t->s));
@@ -371,7 +371,7 @@ static void no_truncate(void)
     ops.truncate = NULL;
     CHECK_OK(pc_context_new(&context, NULL));
     CHECK_OK(pc_model_from_ops(&model, context, &ops, pc_toy_new(7, 0, 0), pc_toy_free, NULL));
-    CHECK_OK(pc_prompt_from_text(&prompt, model, "the word", 8));
+    CHECK_OK(pc_prompt_from_text(&prompt, model, "the word", 8, NULL));
     CHECK_OK(pc_batch_new(&batch, model, NULL));
     CHECK_OK(pc_sequence_new(&s, prompt, NULL, NULL));
     CHECK_OK(pc_batch_add(batch, s));
@@ -439,7 +439,7 @@ static void no_template(void)
     CHECK_OK(pc_schema_parse(&schema, model, "<schema name=\"s\">it was</schema>", 32, NULL));
     CHECK_STATUS(pc_prompt_parse(&prompt, &schema, 1, asked, strlen(asked), NULL), PC_ERR_PML);
     CHECK_ERROR_HAS("prompt:2:2: <user>: the model has no chat template");
-    CHECK_OK(pc_prompt_from_text(&prompt, model, "the word", 8));
+    CHECK_OK(pc_prompt_from_text(&prompt, model, "the word", 8, NULL));
     CHECK_OK(pc_sequence_new(&s, prompt, NULL, NULL));
     CHECK_STATUS(pc_sequence_push_turn(s, "who", 3), PC_ERR_UNSUPPORTED);
     CHECK_ERROR_HAS("no chat template");

@@ -45,7 +45,7 @@ static pc_prompt *prompt_of(int prefix, int suffix, int text)
     pc_prompt *prompt = NULL;
     for (int i = 0; i < prefix + suffix; i++)
         tokens[i] = peer_token(i < prefix ? 0 : text, i, side.info.vocab);
-    pc_prompt_from_tokens(&prompt, side.model, tokens, (size_t)(prefix + suffix));
+    pc_prompt_from_tokens(&prompt, side.model, tokens, (size_t)(prefix + suffix), NULL);
     return prompt;
 }
 

@@ -100,7 +100,7 @@ static int start_sequence(work *w, int arm, size_t i)
     options.flags = PC_GENERATE_IGNORE_END;
     measured.baseline = arm == NO_ATTENTION ? PC_BASELINE_NO_ATTENTION : PC_BASELINE_NONE;
     status = pc_prompt_from_spans(&prompt, w->b->m.model, w->spans, n,
-                                  (int64_t)w->prefix + w->b->a->suffix, &token, 1);
+                                  (int64_t)w->prefix + w->b->a->suffix, &token, 1, NULL);
     if (status >= 0)
         status = pc_sequence_new(&w->sequences[arm][i], prompt, NULL, &options);
     if (status >= 0)

@@ -58,7 +58,7 @@ static int new_prompt(const bench *b, const arguments *a, uint64_t round, pc_pro
 {
     for (long i = a->context - a->fresh; i < a->context; i++)
         b->tokens[i] = (int32_t)((uint64_t)(i * 7919 + 13) * (round + 3) % (uint64_t)b->info.vocab);
-    if (pc_prompt_from_tokens(prompt, b->model, b->tokens, (size_t)a->context) < 0)
+    if (pc_prompt_from_tokens(prompt, b->model, b->tokens, (size_t)a->context, NULL) < 0)
         return input_error("prompt", "--context is at most the model's");
     return EXIT_OK;
 }

@@ -62,7 +62,7 @@ static int answer(checking *c, const int32_t *ids, size_t count, size_t wanted, 
     size_t made = 0;
     options.max_tokens = (uint32_t)wanted;
     options.rope_regime_length = wanted == 1 ? count : 0; /* 0: the length it may reach */
-    status = pc_prompt_from_tokens(&prompt, c->model, ids, count);
+    status = pc_prompt_from_tokens(&prompt, c->model, ids, count, NULL);
     if (status >= 0)
         status = pc_sequence_new(&sequence, prompt, NULL, &options);
     if (status >= 0)

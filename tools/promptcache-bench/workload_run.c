@@ -63,7 +63,7 @@ static int start_request(runner *n, request *r)
     pc_bench_options bench = bench_of(r, how);
     pc_prompt *prompt = NULL;
     size_t count = write_prompt(r, b, n->args->number, n->tokens);
-    pc_status status = pc_prompt_from_tokens(&prompt, b->model, n->tokens, count);
+    pc_status status = pc_prompt_from_tokens(&prompt, b->model, n->tokens, count, NULL);
     r->first = r->end = -1;
     r->generated = 0;
     o.max_tokens = (uint32_t)r->output;
@@ -247,7 +247,7 @@ static int prepare_chain(const bench_model *b, const request *r, pc_cache *cache
     if (!(tokens = malloc((prompt_tokens(&chain)) * sizeof *tokens)))
         return plain_error("no memory for a prompt");
     count = write_prompt(&chain, b, 0, tokens);
-    if (pc_prompt_from_tokens(&prompt, b->model, tokens, count) < 0)
+    if (pc_prompt_from_tokens(&prompt, b->model, tokens, count, NULL) < 0)
         code = input_error("prompt", NULL);
     else if (pc_generate(prompt, cache, &o, NULL) < 0)
         code = input_error("prepare", NULL);

@@ -17,7 +17,7 @@ typedef struct arguments {
     long encoding, repair, max_tokens, repair_tokens, rope_regime_length, top_k, seed, repeats,
         compute, kv;
     double repair_percent, temperature, top_p, penalty, threshold;
-    int compare, json;
+    int compare, json, special;
     pml_options pml;
     relay_options relay;
     store_options store;
@@ -72,11 +72,13 @@ static int load_text(const arguments *a, objects *o)
     size_t size = a->text ? strlen(a->text) : 0;
     char *read = a->text ? NULL : read_text(a->text_file, TEXT_BYTES, &size);
     const char *text = a->text ? a->text : read;
+    pc_prompt_options options = PC_PROMPT_OPTIONS_INIT;
     pc_status status = PC_OK;
     int code = -1;
     if (!text)
         return EXIT_INPUT;
-    if ((status = pc_prompt_from_text(&o->prompt, o->model, text, size)) < 0)
+    options.flags = a->special ? PC_PROMPT_SPECIAL : 0;
+    if ((status = pc_prompt_from_text(&o->prompt, o->model, text, size, &options)) < 0)
         code = pml_error(a->text                     ? "--text"
                          : strcmp(a->text_file, "-") ? a->text_file
                                                      : "standard input",
@@ -93,7 +95,7 @@ static int load_user(const arguments *a, objects *o)
     if (!a->user && !read)
         return EXIT_INPUT;
     if ((status = load_relay(&o->schemas[0], o->model, &a->relay)) >= 0)
-        status = pc_prompt_fill(&o->prompt, o->schemas[0], a->user ? a->user : read, size);
+        status = pc_prompt_fill(&o->prompt, o->schemas[0], a->user ? a->user : read, size, NULL);
     free(read);
     return status < 0 ? pml_error(o->schemas[0] ? "prompt" : "schema string", status) : -1;
 }
@@ -320,6 +322,8 @@ static int check_arguments(arguments *a)
         return usage_error(&run_command, "--text, --text-file, --schema with --prompt, and "
                                          "--relay-schema with --system and --user exclude each "
                                          "other");
+    if (a->special && !plain)
+        return usage_error(&run_command, "--special needs --text or --text-file");
     if (relay && users != 1)
         return usage_error(&run_command, "a schema string needs %s",
                            users ? "one of --user and --user-file" : "--user or --user-file");
@@ -346,6 +350,8 @@ static int run(int argc, char **argv)
         {"text", OPTION_TEXT, &a.text, "a plain prompt, instead of schema and prompt", NULL, 0, 0},
         {"text-file", OPTION_FILE, &a.text_file, "the same from a file; -: standard input", NULL, 0,
          0},
+        {"special", OPTION_FLAG, &a.special,
+         "the text of a special token in the plain prompt becomes that token", NULL, 0, 0},
         PML_OPTION_ROWS(a.pml),
         RELAY_OPTION_ROWS(a.relay),
         {"user", OPTION_TEXT, &a.user,

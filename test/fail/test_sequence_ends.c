@@ -505,7 +505,7 @@ static void dead(void)
     ops.step = dead_step;
     CHECK_OK(pc_context_new(&context, NULL));
     CHECK_OK(pc_model_from_ops(&model, context, &ops, pc_toy_new(7, 0, 0), pc_toy_free, NULL));
-    CHECK_OK(pc_prompt_from_text(&prompt, model, "the word", 8));
+    CHECK_OK(pc_prompt_from_text(&prompt, model, "the word", 8, NULL));
     CHECK_OK(pc_batch_new(&batch, model, NULL));
     CHECK_OK(pc_sequence_new(&s, prompt, NULL, &o));
     CHECK_OK(pc_batch_add(batch, s));

@@ -84,7 +84,7 @@ static void fresh(const int32_t *tokens, size_t n, size_t count, int32_t *out)
     size_t made = 0;
     o.max_tokens = (uint32_t)count;
     o.flags = PC_GENERATE_KEEP;
-    CHECK_OK(pc_prompt_from_tokens(&prompt, plain_model, tokens, n));
+    CHECK_OK(pc_prompt_from_tokens(&prompt, plain_model, tokens, n, NULL));
     CHECK_OK(pc_sequence_new(&s, prompt, NULL, &o));
     CHECK_OK(pc_batch_new(&batch, plain_model, NULL));
     CHECK_OK(pc_batch_add(batch, s));
@@ -333,7 +333,7 @@ static void play(uint64_t seed, int native)
     CHECK_OK(pc_cache_new(&w.cache, w.context, NULL));
     for (int i = 0; i < ASKED; i++)
         asked[i] = (int32_t)below(90) + 3;
-    CHECK_OK(pc_prompt_from_tokens(&w.prompt, w.model, asked, ASKED));
+    CHECK_OK(pc_prompt_from_tokens(&w.prompt, w.model, asked, ASKED, NULL));
     for (size_t i = 0; i < BATCHES; i++)
         CHECK_OK(pc_batch_new(&w.batch[i], w.model, NULL));
     for (int i = 0; i < CALLS; i++) {

@@ -456,7 +456,7 @@ static void no_numbers(void)
             CHECK_OK(pc_context_new(&t.w.context, NULL));
             t.w.toy = pc_toy_new(7, 0, 0);
             CHECK_OK(pc_model_from_ops(&t.w.model, t.w.context, &ops, t.w.toy, pc_toy_free, NULL));
-            CHECK_OK(pc_prompt_from_text(&t.prompt, t.w.model, "what is the word", 16));
+            CHECK_OK(pc_prompt_from_text(&t.prompt, t.w.model, "what is the word", 16, NULL));
             CHECK_OK(pc_batch_new(&t.batch, t.w.model, NULL));
             for (int with = 0; with < 2; with++) {
                 spoilt = with ? at : 0;

@@ -935,7 +935,7 @@ typedef struct pc_stats {
     uint64_t tokens_cached;             /* from the cache, any tier */
     uint64_t tokens_encoded;            /* of modules that were missing */
     uint64_t tokens_repaired;           /* cached tokens that were computed again */
-    uint64_t tokens_new;                /* arguments and free text */
+    uint64_t tokens_new;                /* arguments and free text, but for blocks in the cache */
     uint64_t tokens_generated;          /* sampled tokens of all samples */
     uint64_t bytes_reused;              /* bytes of K and V that were reused */
     uint32_t exactness;                 /* PC_EXACT, PC_REPAIRED or PC_APPROXIMATE */

@@ -789,15 +789,48 @@ enum {
     PC_REPAIR_FULL = 4      /* recomputes everything: bit-equal to no reuse */
 };
 
-/* How tokens are drawn. A call that gets it copies it. Order: repetition_penalty; the likeliest
- * token if temperature is 0, else temperature, top_k, top_p and a draw. */
+/* How tokens are drawn. A call that gets it copies it with its arrays. The order is vLLM's: biases;
+ * repetition_penalty; frequency_penalty and presence_penalty; DRY. Then the likeliest token, if
+ * temperature is 0 or top_k 1; else temperature, min_p, top_k, typical_p, top_p and a draw. Each
+ * sees the probabilities that the one before has left.
+ *
+ * Penalties are for tokens so far: arguments and free text of the prompt, pushed tokens and drawn
+ * ones. Text of the schema is not penalised. They keep every token possible. */
 typedef struct pc_sampling {
     size_t struct_size;
-    float temperature;        /* 0: greedy */
-    float top_p;              /* 0: 1 */
-    float repetition_penalty; /* 0: 1 */
-    uint32_t top_k;           /* 0: all */
-    uint64_t seed;            /* of the draws; the same one gives the same tokens */
+    float temperature; /* 0: greedy */
+    /* Keeps the likeliest tokens of this total probability (nucleus; Holtzman et al. 2020, section
+     * 3.1). 0: 1 */
+    float top_p;
+    /* Divides positive logits of tokens so far, multiplies others (CTRL; Keskar et al. 2019,
+     * section 4.1). 0: 1 */
+    float repetition_penalty;
+    uint32_t top_k; /* keeps the likeliest k tokens; 0: all */
+    uint64_t seed;  /* of the draws; the same one gives the same tokens */
+    /* Keeps tokens of at least min_p times the highest probability (Nguyen et al. 2024). */
+    float min_p;
+    /* Keeps the tokens of this total probability whose information is nearest to the entropy
+     * (locally typical sampling; Meister et al. 2022). 0: 1 */
+    float typical_p;
+    /* As of OpenAI's interface, of any sign: is subtracted from logits of tokens that were drawn.
+     * Pushed tokens do not count. */
+    float presence_penalty;
+    float frequency_penalty; /* the same, times how often they were drawn */
+    /* DRY ("don't repeat yourself", text-generation-webui, pull request 5637; llama.cpp): if the
+     * last n tokens, at least dry_allowed_length, stand earlier too, multiplier * base ^ (n -
+     * allowed_length) is subtracted from the logit of the token behind them there; the longest n
+     * counts. dry_multiplier 0: off. */
+    float dry_multiplier;
+    float dry_base;               /* 0: 1.75; from 1 */
+    uint32_t dry_allowed_length;  /* 0: 2 */
+    uint32_t penalty_last_tokens; /* all penalties look at so many tokens only; 0: all */
+    const int32_t *dry_breakers;  /* no repeat reaches over these, and they are not penalised */
+    size_t dry_breaker_count;
+    /* Logit biases: bias_values[i] is added to the logit of token bias_tokens[i]; of a token that
+     * is named twice, both. -INFINITY forbids it. */
+    const int32_t *bias_tokens;
+    const float *bias_values;
+    size_t bias_count;
 } pc_sampling;
 
 /* Gets text of a sample as it becomes final: never empty, never part of a character, not
@@ -861,6 +894,10 @@ typedef struct pc_generate_options {
     /* Cancelled once this time has passed since pc_generate or pc_sequence_new. 0: never. */
     double deadline_seconds;
     const struct pc_bench_options *bench; /* promptcache/bench.h; NULL: nothing is measured */
+    /* Of a sequence: since the last push. So many tokens come before an end token (the model's own
+     * and stop_tokens) may be drawn, and before stop strings are looked for. At most max_tokens. */
+    uint32_t min_tokens;
+    uint32_t reserved;
 } pc_generate_options;
 
 /* How the states of a request compare with those of a plain prefill. */
@@ -1112,9 +1149,10 @@ PC_API pc_sequence *const *pc_batch_changed(const pc_batch *batch, size_t *count
 #define PC_ENCODE_OPTIONS_INIT {sizeof(pc_encode_options), 0, 0, NULL, NULL, 0, 0, 0, 0, 0, 0}
 #define PC_PROMPT_OPTIONS_INIT {sizeof(pc_prompt_options), 0}
 #define PC_PART_INIT {sizeof(pc_part), 0, 0, NULL, NULL, 0, 0}
-#define PC_SAMPLING_INIT {sizeof(pc_sampling), 0, 0, 0, 0, 0}
+#define PC_SAMPLING_INIT {sizeof(pc_sampling), 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, NULL, 0, \
+    NULL, NULL, 0}
 #define PC_GENERATE_OPTIONS_INIT {sizeof(pc_generate_options), 0, 0, 0, 0, 0, 0, 0, 0, \
-    NULL, NULL, 0, NULL, 0, NULL, NULL, NULL, NULL, 0, NULL, 0, NULL, 0, 0, 0, NULL}
+    NULL, NULL, 0, NULL, 0, NULL, NULL, NULL, NULL, 0, NULL, 0, NULL, 0, 0, 0, NULL, 0, 0}
 #define PC_STATS_INIT {sizeof(pc_stats), 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, {0}, 0, \
     0, 0, 0, 0, {0, 0, 0, 0, 0, 0, 0, 0, 0}, 0, 0, 0, 0}
 #define PC_FORK_OPTIONS_INIT {sizeof(pc_fork_options), NULL}

@@ -41,5 +41,7 @@ void pc__generation_drop_memo(pc__generation *generation);
 /* Zeroed: does nothing. */
 void pc__generation_end(pc__generation *generation, const pc_allocator *mem);
 int pc__generation_stops(const pc__generation *generation, int32_t token);
+/* How many stop strings end a turn of so many tokens: all or, up to min_tokens, none. */
+size_t pc__generation_stop_strings(const pc__generation *generation, size_t tokens);
 
 #endif

@@ -78,6 +78,8 @@ static pc_status check_options(const pc_generate_options *o, const char *call)
     if (!(o->deadline_seconds >= 0) || isinf(o->deadline_seconds))
         return pc__fail(PC_ERR_INVALID, "%s: deadline_seconds is %g, not a finite number from 0",
                         call, o->deadline_seconds);
+    if (o->reserved)
+        return pc__fail(PC_ERR_INVALID, "%s: reserved is set", call);
     PC__TRY_RETURN(check_levels(o, call));
     return check_salts(o, call);
 }
@@ -180,6 +182,9 @@ pc_status pc__generation_init(pc__generation *g, const pc_model *model,
     PC__TRY_RETURN(check_for_model(&o, model, call));
     PC__TRY_RETURN(read_bench(&g->bench, o.bench, model));
     o.max_tokens = o.max_tokens ? o.max_tokens : DEFAULT_TOKENS;
+    if (o.min_tokens > o.max_tokens)
+        return pc__fail(PC_ERR_INVALID, "%s: min_tokens is %u, but max_tokens %u", call,
+                        o.min_tokens, o.max_tokens);
     o.samples = o.samples ? o.samples : 1;
     o.memo = o.memo ? pc__memo_ref(o.memo) : NULL;
     g->memo = (uintptr_t)o.memo;
@@ -314,4 +319,9 @@ int pc__generation_stops(const pc__generation *g, int32_t token)
         if (g->options.stop_tokens[i] == token)
             return 1;
     return 0;
+}
+
+size_t pc__generation_stop_strings(const pc__generation *g, size_t tokens)
+{
+    return tokens > g->options.min_tokens ? g->options.stop_string_count : 0;
 }

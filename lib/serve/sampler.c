@@ -1,6 +1,7 @@
-/* Sampling: penalty, selection by a heap, nucleus, draw. */
+/* Sampling: biases, penalties, selection by a heap, nucleus, draw. */
 #include "serve/sampler.h"
 
+#include <float.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -10,24 +11,105 @@
 #include "base/splitmix.h"
 
 #define GREEDY_BELOW 1e-5f
+#define DRY_BASE 1.75f
+enum { DRY_ALLOWED_LENGTH = 2 };
+
+/* ---- Options */
+
+static pc_status check_number(const char *call, const char *field, float value, float least,
+                              float most)
+{
+    if (value >= least && value <= most)
+        return PC_OK;
+    if (most < FLT_MAX)
+        return pc__fail(PC_ERR_INVALID, "%s: pc_sampling: %s is %g, not in %g to %g", call, field,
+                        (double)value, (double)least, (double)most);
+    return pc__fail(PC_ERR_INVALID, "%s: pc_sampling: %s is %g, not a finite number%s", call, field,
+                    (double)value, least < 0 ? "" : " from 0");
+}
+
+static pc_status check_biases(const pc_sampling *o, const char *call)
+{
+    PC__TRY_RETURN(pc__check_array(call, "pc_sampling.bias_tokens", o->bias_tokens, o->bias_count,
+                                   sizeof *o->bias_tokens));
+    PC__TRY_RETURN(pc__check_array(call, "pc_sampling.bias_values", o->bias_values, o->bias_count,
+                                   sizeof *o->bias_values));
+    for (size_t i = 0; i < o->bias_count; i++)
+        if (!(o->bias_values[i] <= FLT_MAX))
+            return pc__fail(PC_ERR_INVALID,
+                            "%s: pc_sampling: bias_values[%zu], of token %d, is %g, not a finite "
+                            "number or -infinity",
+                            call, i, o->bias_tokens[i], (double)o->bias_values[i]);
+    return PC_OK;
+}
 
 pc_status pc__sampling_read(pc_sampling *o, const pc_sampling *in, const char *call)
 {
     PC__TRY_RETURN(
         pc__options_read(o, sizeof *o, PC__V1_SIZE(pc_sampling, seed), in, "pc_sampling"));
-    if (!(o->temperature >= 0) || isinf(o->temperature))
+    PC__TRY_RETURN(check_number(call, "temperature", o->temperature, 0, FLT_MAX));
+    PC__TRY_RETURN(check_number(call, "top_p", o->top_p, 0, 1));
+    PC__TRY_RETURN(check_number(call, "repetition_penalty", o->repetition_penalty, 0, FLT_MAX));
+    PC__TRY_RETURN(check_number(call, "min_p", o->min_p, 0, 1));
+    PC__TRY_RETURN(check_number(call, "typical_p", o->typical_p, 0, 1));
+    PC__TRY_RETURN(check_number(call, "presence_penalty", o->presence_penalty, -FLT_MAX, FLT_MAX));
+    PC__TRY_RETURN(
+        check_number(call, "frequency_penalty", o->frequency_penalty, -FLT_MAX, FLT_MAX));
+    PC__TRY_RETURN(check_number(call, "dry_multiplier", o->dry_multiplier, 0, FLT_MAX));
+    if (!(fabsf(o->dry_base) <= 0 || (o->dry_base >= 1 && o->dry_base <= FLT_MAX)))
         return pc__fail(PC_ERR_INVALID,
-                        "%s: pc_sampling: temperature is %g, not a finite number from 0", call,
-                        (double)o->temperature);
-    if (!(o->top_p >= 0 && o->top_p <= 1))
-        return pc__fail(PC_ERR_INVALID, "%s: pc_sampling: top_p is %g, not in 0 to 1", call,
-                        (double)o->top_p);
-    if (!(o->repetition_penalty >= 0) || isinf(o->repetition_penalty))
-        return pc__fail(PC_ERR_INVALID,
-                        "%s: pc_sampling: repetition_penalty is %g, not a finite number from 0",
-                        call, (double)o->repetition_penalty);
+                        "%s: pc_sampling: dry_base is %g, not 0 or a finite number from 1", call,
+                        (double)o->dry_base);
+    PC__TRY_RETURN(pc__check_array(call, "pc_sampling.dry_breakers", o->dry_breakers,
+                                   o->dry_breaker_count, sizeof *o->dry_breakers));
+    return check_biases(o, call);
+}
+
+static pc_status check_tokens(const char *field, const int32_t *tokens, size_t count, size_t vocab)
+{
+    for (size_t i = 0; i < count; i++)
+        if (tokens[i] < 0 || (size_t)tokens[i] >= vocab)
+            return pc__fail(PC_ERR_INVALID,
+                            "pc_sampling: %s[%zu] is %d, the vocabulary has %zu tokens", field, i,
+                            tokens[i], vocab);
     return PC_OK;
 }
+
+static pc_status copy_array(const pc_allocator *mem, const void *from, size_t bytes,
+                            const void **out)
+{
+    void *copy = bytes ? pc__alloc(mem, bytes) : NULL;
+    *out = copy;
+    if (copy)
+        memcpy(copy, from, bytes);
+    return copy || !bytes ? PC_OK : PC_ERR_NOMEM;
+}
+
+static int by_id(const void *a, const void *b)
+{
+    int32_t x = *(const int32_t *)a, y = *(const int32_t *)b;
+    return (x > y) - (x < y);
+}
+
+static pc_status copy_options(pc__sampler *s, const pc_sampling *o)
+{
+    const void *biased = NULL, *values = NULL, *breakers = NULL;
+    pc_status status = copy_array(s->mem, o->bias_tokens, o->bias_count * sizeof(int32_t), &biased);
+    if (status >= 0)
+        status = copy_array(s->mem, o->bias_values, o->bias_count * sizeof(float), &values);
+    if (status >= 0)
+        status = copy_array(s->mem, o->dry_breakers, o->dry_breaker_count * sizeof(int32_t),
+                            &breakers);
+    s->options = *o;
+    s->options.bias_tokens = biased;
+    s->options.bias_values = values;
+    s->options.dry_breakers = breakers;
+    if (breakers)
+        qsort((void *)(uintptr_t)breakers, o->dry_breaker_count, sizeof(int32_t), by_id);
+    return status;
+}
+
+/* ---- Random numbers */
 
 static uint64_t rotate_left(uint64_t x, int by)
 {
@@ -53,22 +135,40 @@ static void seed(pc__sampler *s, uint64_t value)
         s->state[i] = pc__splitmix_next(&value);
 }
 
+/* ---- Life */
+
 static int is_greedy(const pc__sampler *s)
 {
     return s->options.temperature < GREEDY_BELOW || s->options.top_k == 1;
 }
 
+/* 1: off. */
+static float repetition(const pc__sampler *s)
+{
+    return s->options.repetition_penalty > 0 ? s->options.repetition_penalty : 1;
+}
+
+static int has_dry(const pc__sampler *s)
+{
+    return s->options.dry_multiplier > 0;
+}
+
+static int has_penalties(const pc__sampler *s)
+{
+    return repetition(s) < 1 || repetition(s) > 1 || fabsf(s->options.presence_penalty) > 0
+           || fabsf(s->options.frequency_penalty) > 0 || has_dry(s);
+}
+
 static pc_status reserve_sampler(pc__sampler *s)
 {
-    float penalty = s->options.repetition_penalty;
     if (!is_greedy(s)) {
         s->candidates = pc__calloc(s->mem, s->vocab, sizeof *s->candidates);
         if (!s->candidates)
             return PC_ERR_NOMEM;
     }
-    if (penalty > 0 && (penalty < 1 || penalty > 1)) {
-        s->penalised = pc__calloc(s->mem, s->vocab, 1);
-        if (!s->penalised)
+    if (has_penalties(s)) {
+        s->place = pc__calloc(s->mem, s->vocab, sizeof *s->place);
+        if (!s->place)
             return PC_ERR_NOMEM;
     }
     return PC_OK;
@@ -79,11 +179,15 @@ pc_status pc__sampler_init(pc__sampler *s, const pc_allocator *mem, const pc_sam
 {
     pc_status status;
     memset(s, 0, sizeof *s);
+    PC__TRY_RETURN(check_tokens("bias_tokens", options->bias_tokens, options->bias_count, vocab));
+    PC__TRY_RETURN(
+        check_tokens("dry_breakers", options->dry_breakers, options->dry_breaker_count, vocab));
     s->mem = mem;
-    s->options = *options;
     s->vocab = vocab;
     seed(s, options->seed + seed_offset);
-    status = reserve_sampler(s);
+    status = copy_options(s, options);
+    if (status >= 0)
+        status = reserve_sampler(s);
     if (status < 0)
         pc__sampler_end(s);
     return status;
@@ -91,41 +195,218 @@ pc_status pc__sampler_init(pc__sampler *s, const pc_allocator *mem, const pc_sam
 
 pc_status pc__sampler_copy(pc__sampler *to, const pc__sampler *from)
 {
+    pc_status status;
     PC__TRY_RETURN(pc__sampler_init(to, from->mem, &from->options, 0, from->vocab));
     memcpy(to->state, from->state, sizeof to->state);
-    if (from->penalised)
-        memcpy(to->penalised, from->penalised, from->vocab);
-    return PC_OK;
+    status = pc__sampler_replay(to, from);
+    if (status < 0)
+        pc__sampler_end(to);
+    return status;
 }
 
 void pc__sampler_end(pc__sampler *s)
 {
     if (s->mem) {
         pc__free(s->mem, s->candidates);
-        pc__free(s->mem, s->penalised);
+        pc__free(s->mem, s->history);
+        pc__free(s->mem, s->place);
+        pc__free(s->mem, s->counts);
+        pc__free(s->mem, s->repeats);
+        pc__free(s->mem, (void *)(uintptr_t)s->options.bias_tokens);
+        pc__free(s->mem, (void *)(uintptr_t)s->options.bias_values);
+        pc__free(s->mem, (void *)(uintptr_t)s->options.dry_breakers);
     }
     memset(s, 0, sizeof *s);
 }
 
-void pc__sampler_forget(pc__sampler *s)
+/* ---- The history */
+
+static int32_t token_of(int32_t noted)
 {
-    if (s->penalised)
-        memset(s->penalised, 0, s->vocab);
+    return noted < 0 ? ~noted : noted;
+}
+
+pc_status pc__sampler_reserve(pc__sampler *s, size_t more)
+{
+    size_t need = s->history_count + more, distinct = s->count_count + more;
+    PC__TRY_RETURN(
+        pc__grow(s->mem, (void **)&s->history, &s->history_capacity, need, sizeof *s->history));
+    if (s->place)
+        PC__TRY_RETURN(pc__grow(s->mem, (void **)&s->counts, &s->count_capacity,
+                                distinct < s->vocab ? distinct : s->vocab, sizeof *s->counts));
+    return has_dry(s) ? pc__grow(s->mem, (void **)&s->repeats, &s->repeat_capacity, need,
+                                 sizeof *s->repeats)
+                      : PC_OK;
+}
+
+/* NULL: the token is none of the vocabulary. */
+static pc__token_count *count_of(pc__sampler *s, int32_t token)
+{
+    if (token < 0 || (size_t)token >= s->vocab)
+        return NULL;
+    if (!s->place[token]) {
+        s->counts[s->count_count++] = (pc__token_count){.token = token};
+        s->place[token] = (uint32_t)s->count_count;
+    }
+    return &s->counts[s->place[token] - 1];
+}
+
+/* `change` 1: it enters the window; -1: it leaves. */
+static void count_token(pc__sampler *s, int32_t noted, int change)
+{
+    pc__token_count *c = count_of(s, token_of(noted));
+    if (!c)
+        return;
+    c->seen += (uint32_t)change;
+    if (noted < 0)
+        c->drawn += (uint32_t)change;
+}
+
+static void append(pc__sampler *s, int32_t noted)
+{
+    size_t last = s->options.penalty_last_tokens;
+    s->history[s->history_count++] = noted;
+    if (!s->place)
+        return;
+    count_token(s, noted, 1);
+    if (last && s->history_count > last)
+        count_token(s, s->history[s->history_count - 1 - last], -1);
 }
 
 void pc__sampler_note(pc__sampler *s, int32_t token)
 {
-    if (s->penalised && token >= 0 && (size_t)token < s->vocab)
-        s->penalised[token] = 1;
+    append(s, token);
 }
 
-static void apply_penalty(const pc__sampler *s, float *logits)
+void pc__sampler_drop(pc__sampler *s, size_t count)
 {
-    for (size_t i = 0; s->penalised && i < s->vocab; i++)
-        if (s->penalised[i])
-            logits[i] = logits[i] > 0 ? logits[i] / s->options.repetition_penalty
-                                      : logits[i] * s->options.repetition_penalty;
+    size_t last = s->options.penalty_last_tokens;
+    for (; count; count--) {
+        int32_t noted = s->history[--s->history_count];
+        if (!s->place)
+            continue;
+        count_token(s, noted, -1);
+        if (last && s->history_count >= last)
+            count_token(s, s->history[s->history_count - last], 1);
+    }
 }
+
+pc_status pc__sampler_replay(pc__sampler *to, const pc__sampler *from)
+{
+    PC__TRY_RETURN(pc__sampler_reserve(to, from->history_count));
+    for (size_t i = 0; i < from->history_count; i++)
+        append(to, from->history[i]);
+    return PC_OK;
+}
+
+/* ---- Biases and penalties */
+
+static int is_breaker(const pc__sampler *s, int32_t token)
+{
+    return s->options.dry_breaker_count
+           && bsearch(&token, s->options.dry_breakers, s->options.dry_breaker_count, sizeof token,
+                      by_id);
+}
+
+/* The k-th token from the end of the history. */
+static int32_t token_back(const pc__sampler *s, size_t k)
+{
+    return token_of(s->history[s->history_count - 1 - k]);
+}
+
+static size_t window_size(const pc__sampler *s)
+{
+    size_t last = s->options.penalty_last_tokens;
+    return last && last < s->history_count ? last : s->history_count;
+}
+
+/* The end of the history stands also k tokens earlier, with `length` tokens: the token behind it
+ * there would go on with that repeat. */
+static void note_repeat(pc__sampler *s, size_t k, size_t length)
+{
+    int32_t next = token_back(s, k - 1);
+    pc__token_count *c = is_breaker(s, next) ? NULL : count_of(s, next);
+    if (c && c->repeat < length)
+        c->repeat = (uint32_t)length;
+}
+
+/* Sets `repeat` of the tokens that would continue a repeat. Their lengths are those of the
+ * Z-algorithm, over the history read backwards: each comparison that succeeds moves `right` on. */
+static void find_repeats(pc__sampler *s)
+{
+    size_t window = window_size(s), limit = 0, left = 0, right = 0;
+    size_t allowed = s->options.dry_allowed_length ? s->options.dry_allowed_length
+                                                   : DRY_ALLOWED_LENGTH;
+    while (limit < window && !is_breaker(s, token_back(s, limit)))
+        limit++;
+    for (size_t k = 1; k < window && limit >= allowed; k++) {
+        size_t n = 0;
+        if (k < right)
+            n = s->repeats[k - left] < right - k ? s->repeats[k - left] : right - k;
+        while (k + n < window && token_back(s, n) == token_back(s, k + n))
+            n++;
+        if (k + n > right) {
+            left = k;
+            right = k + n;
+        }
+        s->repeats[k] = (uint32_t)n;
+        n = n < limit ? n : limit;
+        if (n >= allowed)
+            note_repeat(s, k, n);
+    }
+}
+
+static double dry_penalty(const pc__sampler *s, uint32_t repeat)
+{
+    const pc_sampling *o = &s->options;
+    double base = (double)(o->dry_base > 0 ? o->dry_base : DRY_BASE);
+    uint32_t allowed = o->dry_allowed_length ? o->dry_allowed_length : DRY_ALLOWED_LENGTH;
+    return (double)o->dry_multiplier * pow(base, repeat - allowed);
+}
+
+static float within_floats(double value)
+{
+    double most = (double)FLT_MAX;
+    return (float)(value > most ? most : value < -most ? -most : value);
+}
+
+/* A forbidden token stays forbidden, and no penalty forbids one. */
+static void penalise(const pc__sampler *s, const pc__token_count *c, float *logits)
+{
+    const pc_sampling *o = &s->options;
+    float l = logits[c->token];
+    if (!isfinite(l))
+        return;
+    if (c->seen)
+        l = within_floats(l > 0 ? (double)l / (double)repetition(s)
+                                : (double)l * (double)repetition(s));
+    if (c->drawn)
+        l = within_floats((double)l - (double)o->frequency_penalty * c->drawn
+                          - (double)o->presence_penalty);
+    if (c->repeat)
+        l = within_floats((double)l - dry_penalty(s, c->repeat));
+    logits[c->token] = l;
+}
+
+static void apply_penalties(pc__sampler *s, float *logits)
+{
+    if (!s->place)
+        return;
+    if (has_dry(s))
+        find_repeats(s);
+    for (size_t i = 0; i < s->count_count; i++) {
+        penalise(s, &s->counts[i], logits);
+        s->counts[i].repeat = 0;
+    }
+}
+
+static void apply_biases(const pc__sampler *s, float *logits)
+{
+    for (size_t i = 0; i < s->options.bias_count; i++)
+        logits[s->options.bias_tokens[i]] += s->options.bias_values[i];
+}
+
+/* ---- Choice */
 
 static int32_t highest_logit(const pc__sampler *s, const float *logits)
 {
@@ -188,10 +469,10 @@ static size_t collect_candidates(pc__sampler *s, const float *logits)
     return n;
 }
 
-/* The smallest set of likeliest tokens with `top_p` of the mass of the `n` candidates. Sorts no
- * further than it has to. */
-static size_t nucleus(pc__candidate *c, size_t n, float most, double temperature, double total,
-                      double top_p)
+/* The smallest set of first candidates with `top_p` of the mass of all `n`. Sorts no further than
+ * it has to. Their order may be another than that of the logits, which give the mass. */
+static size_t nucleus(pc__candidate *c, size_t n, const float *logits, float most,
+                      double temperature, double total, double top_p)
 {
     double mass = 0;
     size_t sorted = 0;
@@ -201,7 +482,8 @@ static size_t nucleus(pc__candidate *c, size_t n, float most, double temperature
             select_first(c + sorted, n - sorted, end - sorted);
         qsort(c + sorted, end - sorted, sizeof *c, by_logit);
         for (; sorted < end; sorted++) {
-            mass += exp(((double)c[sorted].logit - (double)most) / temperature);
+            float l = logits ? logits[c[sorted].token] : c[sorted].logit;
+            mass += exp(((double)l - (double)most) / temperature);
             if (mass >= top_p * total)
                 return sorted + 1;
         }
@@ -218,21 +500,69 @@ static double total_mass(const pc__candidate *c, size_t n, float most, double te
     return total;
 }
 
-static int32_t draw_token(pc__sampler *s, size_t n, float most)
+/* Keeps candidates of at least `min_p` times the highest probability. */
+static size_t keep_likely(pc__candidate *c, size_t n, float most, double temperature, double min_p)
 {
-    double temperature = (double)s->options.temperature, total, left;
+    double least = log(min_p);
+    size_t kept = 0;
+    for (size_t i = 0; i < n; i++)
+        if (((double)c[i].logit - (double)most) / temperature >= least)
+            c[kept++] = c[i];
+    return kept;
+}
+
+/* The smallest set of candidates with `typical_p` of the mass whose information is nearest to the
+ * entropy (Meister et al. 2022). Meanwhile their `logit` is what they are ordered by. */
+static size_t keep_typical(pc__candidate *c, size_t n, const float *logits, float most,
+                           double temperature, double typical_p)
+{
+    double total = total_mass(c, n, most, temperature), entropy = 0;
+    for (size_t i = 0; i < n; i++) {
+        double log_p = ((double)c[i].logit - (double)most) / temperature - log(total);
+        entropy -= exp(log_p) > 0 ? exp(log_p) * log_p : 0;
+    }
+    for (size_t i = 0; i < n; i++) {
+        double log_p = ((double)c[i].logit - (double)most) / temperature - log(total);
+        c[i].logit = (float)-fabs(-log_p - entropy);
+    }
+    n = nucleus(c, n, logits, most, temperature, total, typical_p);
+    for (size_t i = 0; i < n; i++)
+        c[i].logit = logits[c[i].token];
+    return n;
+}
+
+static int is_share(float p)
+{
+    return p > 0 && p < 1;
+}
+
+/* What top k and the like leave of the candidates. */
+static size_t choose_candidates(pc__sampler *s, size_t n, const float *logits, float most)
+{
+    const pc_sampling *o = &s->options;
+    double temperature = (double)o->temperature;
     pc__candidate *c = s->candidates;
-    if (s->options.top_k && s->options.top_k < n) {
-        select_first(c, n, s->options.top_k);
-        n = s->options.top_k;
+    if (o->min_p > 0)
+        n = keep_likely(c, n, most, temperature, (double)o->min_p);
+    if (o->top_k && o->top_k < n) {
+        select_first(c, n, o->top_k);
+        n = o->top_k;
         qsort(c, n, sizeof *c, by_logit); /* the draw must not depend on the selection's order */
     }
-    total = total_mass(c, n, most, temperature);
-    if (s->options.top_p > 0 && s->options.top_p < 1) {
-        n = nucleus(c, n, most, temperature, total, (double)s->options.top_p);
-        total = total_mass(c, n, most, temperature);
-    }
-    left = (double)(next_random(s) >> 11) * 0x1.0p-53 * total;
+    if (is_share(o->typical_p))
+        n = keep_typical(c, n, logits, most, temperature, (double)o->typical_p);
+    if (is_share(o->top_p))
+        n = nucleus(c, n, NULL, most, temperature, total_mass(c, n, most, temperature),
+                    (double)o->top_p);
+    return n;
+}
+
+static int32_t draw_token(pc__sampler *s, const float *logits, float most)
+{
+    double temperature = (double)s->options.temperature, left;
+    pc__candidate *c = s->candidates;
+    size_t n = choose_candidates(s, collect_candidates(s, logits), logits, most);
+    left = (double)(next_random(s) >> 11) * 0x1.0p-53 * total_mass(c, n, most, temperature);
     for (size_t i = 0; i + 1 < n; i++) {
         left -= exp(((double)c[i].logit - (double)most) / temperature);
         if (left < 0)
@@ -244,11 +574,16 @@ static int32_t draw_token(pc__sampler *s, size_t n, float most)
 pc_status pc__sampler_draw(pc__sampler *s, float *logits, int32_t *token)
 {
     int32_t best;
-    apply_penalty(s, logits);
+    PC__TRY_RETURN(pc__sampler_reserve(s, 1));
+    apply_biases(s, logits);
+    apply_penalties(s, logits);
     best = highest_logit(s, logits);
-    if (best < 0 || isinf(logits[best]))
-        return pc__fail(PC_ERR_INTERNAL, "sampling: the highest logit is not finite");
-    *token = is_greedy(s) ? best : draw_token(s, collect_candidates(s, logits), logits[best]);
-    pc__sampler_note(s, *token);
+    if (best < 0)
+        return pc__fail(PC_ERR_INVALID, "sampling: no token is left that may be drawn: biases, "
+                                        "on_logits and min_tokens together forbid all of them");
+    if (isinf(logits[best]))
+        return pc__fail(PC_ERR_INVALID, "sampling: the logit of token %d is infinite", best);
+    *token = is_greedy(s) ? best : draw_token(s, logits, logits[best]);
+    append(s, ~*token);
     return PC_OK;
 }

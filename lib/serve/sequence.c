@@ -1,6 +1,7 @@
 /* A sequence: made, prefilled, sampled, copied, ended. */
 #include "serve/sequence.h"
 
+#include <math.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -74,6 +75,7 @@ pc_status pc__sequence_make(pc_sequence **out, const pc_prompt *prompt, pc_cache
     s->generation.cancel = &s->cancel;
     s->generation.started = pc__now();
     start_regime(s);
+    s->generation.sampling = (pc_sampling){0}; /* its arrays were the caller's */
     memset(generation, 0, sizeof *generation);
     *out = s;
     return PC_OK;
@@ -167,21 +169,22 @@ pc_status pc_sequence_new(pc_sequence **out, const pc_prompt *prompt, pc_cache *
     return status;
 }
 
-static void note_prompt(pc_sequence *s)
+/* The sampler's history begins: the prompt's new tokens, then what was pushed meanwhile. */
+static pc_status note_prompt(pc_sequence *s)
 {
-    for (size_t p = 0; p < s->prompt->part_count; p++)
-        for (size_t t = 0;
-             !pc__part_is_given(&s->prompt->parts[p]) && t < s->prompt->parts[p].count; t++)
-            pc__sampler_note(&s->sampler, s->prompt->parts[p].tokens[t]);
-}
-
-void pc__sequence_note_tokens(pc_sequence *s)
-{
-    pc__sampler_forget(&s->sampler);
-    if (s->placed.sequence)
-        note_prompt(s);
+    pc__sampler_drop(&s->sampler, s->sampler.history_count);
+    for (size_t p = 0; p < s->prompt->part_count; p++) {
+        const pc__part *part = &s->prompt->parts[p];
+        if (pc__part_is_given(part))
+            continue;
+        PC__TRY_RETURN(pc__sampler_reserve(&s->sampler, part->count));
+        for (size_t t = 0; t < part->count; t++)
+            pc__sampler_note(&s->sampler, part->tokens[t]);
+    }
+    PC__TRY_RETURN(pc__sampler_reserve(&s->sampler, s->count));
     for (size_t i = 0; i < s->count; i++)
         pc__sampler_note(&s->sampler, s->tokens[i]);
+    return PC_OK;
 }
 
 pc_status pc__sequence_prefill(pc_sequence *s, float *logits)
@@ -191,6 +194,7 @@ pc_status pc__sequence_prefill(pc_sequence *s, float *logits)
     s->started = pc__now();
     PC__TRY(pc__request_init(&request, s->prompt, s->cache, &s->generation, s->count), done);
     PC__TRY(pc__request_poll(&request), done);
+    PC__TRY(note_prompt(s), done);
     status = pc__request_run(&request, &s->placed, logits);
 done:
     s->stats = request.stats;
@@ -201,7 +205,6 @@ done:
         s->regime = request.regime;
         s->stats.tokens_prompt += s->count; /* pushed already */
         s->stats.tokens_new += s->count;
-        pc__sequence_note_tokens(s);
     }
     pc__request_end(&request);
     return status;
@@ -302,6 +305,14 @@ static void note_times(pc_sequence *s)
     s->stats.tokens_generated = s->sampled;
 }
 
+static void forbid_end(const pc_sequence *s, float *logits)
+{
+    const pc_generate_options *o = &s->generation.options;
+    for (size_t i = 0; s->count - s->turn < o->min_tokens && i < o->stop_token_count; i++)
+        if (o->stop_tokens[i] >= 0 && (size_t)o->stop_tokens[i] < s->sampler.vocab)
+            logits[o->stop_tokens[i]] = -INFINITY;
+}
+
 /* The next token, behind the others, and its text. */
 static pc_status draw_token(pc_sequence *s, float *logits, int *stopped)
 {
@@ -313,12 +324,14 @@ static pc_status draw_token(pc_sequence *s, float *logits, int *stopped)
         pc__grow(s->mem, (void **)&s->tokens, &s->capacity, s->count + 1, sizeof *s->tokens));
     PC__TRY_RETURN(pc__model_check_row(s->model, logits, s->sampler.vocab, "logits", "sequence",
                                        number_of(s), position));
+    forbid_end(s, logits);
     PC__TRY_RETURN(pc__sampler_draw(&s->sampler, logits, &token));
     s->tokens[s->count] = token;
     if (pc__generation_stops(&s->generation, token))
         return PC_OK;
     return pc__stream_add(&s->text, s->tokens + s->turn, s->count + 1 - s->turn, o->stop_strings,
-                          o->stop_string_count, stopped);
+                          pc__generation_stop_strings(&s->generation, s->count + 1 - s->turn),
+                          stopped);
 }
 
 /* The step has failed behind the model's: as if its rows had not been computed. Behind a prefill
@@ -332,7 +345,7 @@ static void take_back(pc_sequence *s, const pc__sampler *sampler, const pc__stre
     }
     s->has_logits = 0;
     memcpy(s->sampler.state, sampler->state, sizeof sampler->state);
-    pc__sequence_note_tokens(s);
+    pc__sampler_drop(&s->sampler, s->sampler.history_count - sampler->history_count);
     pc__stream_back(&s->text, text);
 }
 
@@ -422,7 +435,7 @@ pc_status pc__sequence_copy(pc_sequence **out, pc_sequence *from, const pc_sampl
     PC__TRY(pc__sampler_init(&to->sampler, to->mem, sampling ? sampling : &from->sampler.options,
                              sampling ? 0 : to->sample, drawn_vocabulary(to->model)),
             fail);
-    pc__sequence_note_tokens(to);
+    PC__TRY(pc__sampler_replay(&to->sampler, &from->sampler), fail);
     *out = to;
     return PC_OK;
 fail:
@@ -462,7 +475,7 @@ static void use_options(pc_sequence *s, pc__generation *generation, pc__sampler 
     s->sampler = *sampler;
     *generation = old;
     *sampler = old_sampler;
-    pc__sequence_note_tokens(s);
+    s->generation.sampling = (pc_sampling){0}; /* its arrays were the caller's */
     if (!s->placed.sequence)
         start_regime(s);
 }
@@ -486,6 +499,7 @@ pc_status pc_sequence_set_options(pc_sequence *s, const pc_generate_options *opt
     }
     PC__TRY(pc__sampler_init(&sampler, s->mem, &changed.sampling, 0, drawn_vocabulary(s->model)),
             done);
+    PC__TRY(pc__sampler_replay(&sampler, &s->sampler), done);
     if (s->placed.sequence) {
         PC__TRY(pc__generation_take_over(&changed, &s->generation, call), done);
     } else {

@@ -99,8 +99,6 @@ int64_t pc__sequence_limit(const pc_sequence *sequence);
 int pc__sequence_is_full(const pc_sequence *sequence);
 /* Gives the rest of the turn's text to on_text, and begins an empty text. An error: of on_text. */
 pc_status pc__sequence_end_turn(pc_sequence *sequence);
-/* The sampler penalises the new tokens of a computed prompt and those behind it, and no others. */
-void pc__sequence_note_tokens(pc_sequence *sequence);
 /* For calls that go on with it, or need its states. PC_ERR_STATE: a step is under way, it has
  * finished and kept nothing; `placed`: or its prompt is not computed. */
 pc_status pc__sequence_check(pc_sequence *sequence, int placed, const char *call);

@@ -75,6 +75,7 @@ static pc_status push_tokens(pc_sequence *s, const char *call, const int32_t *to
     PC__TRY_RETURN(check_pushed(s, call, tokens, count));
     PC__TRY_RETURN(
         pc__grow(s->mem, (void **)&s->tokens, &s->capacity, s->count + count, sizeof *s->tokens));
+    PC__TRY_RETURN(pc__sampler_reserve(&s->sampler, count));
     s->stepping = 1; /* on_text may not change it meanwhile */
     pc_status status = pc__sequence_end_turn(s);
     s->stepping = 0;
@@ -153,7 +154,8 @@ static pc_status rebuild_text(pc_sequence *s, size_t turn, size_t count, pc__tex
     for (size_t i = turn; i < count && status >= 0 && !stopped; i++)
         if (!pc__generation_stops(&s->generation, s->tokens[i]))
             status = pc__stream_add(out, s->tokens + turn, i + 1 - turn, o->stop_strings,
-                                    o->stop_string_count, &stopped);
+                                    pc__generation_stop_strings(&s->generation, i + 1 - turn),
+                                    &stopped);
     return status;
 }
 
@@ -201,13 +203,13 @@ pc_status pc_sequence_truncate(pc_sequence *s, size_t count)
         s->placed.next_position -= (int64_t)(computed - count + s->pending);
         s->again = !count;
     }
+    pc__sampler_drop(&s->sampler, s->count - count);
     s->count = count;
     s->turn = turn;
     s->has_logits = 0;
     begin_turn(s);
     if (s->placed.sequence && pc__sequence_is_full(s))
         s->finish = s->stats.finish = PC_FINISH_LENGTH;
-    pc__sequence_note_tokens(s);
     return PC_OK;
 }
 

@@ -25,13 +25,15 @@ int32_t reference_sample(float *logits, size_t vocab, uint64_t bits, float tempe
     /* xoshiro256++ gives rotate_left(x[0] + x[3], 23) + x[0] */
     sampler.state[0] = 0;
     sampler.state[3] = bits >> 23 | bits << 41;
+    if (pc__sampler_reserve(&sampler, vocab) < 0)
+        abort();
     for (size_t i = 0; penalised && i < vocab; i++)
         if (penalised[i])
             pc__sampler_note(&sampler, (int32_t)i);
     if (pc__sampler_draw(&sampler, logits, &token) < 0)
         token = -1;
-    if (penalised && sampler.penalised)
-        memcpy(penalised, sampler.penalised, vocab);
+    else if (penalised && sampler.place)
+        penalised[token] = 1;
     pc__sampler_end(&sampler);
     return token;
 }

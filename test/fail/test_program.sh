@@ -245,7 +245,16 @@ done
 for value in nan inf -1 "" x; do
     expect 2 "'$value' is not a number from 0" run --model "$model" --text a --temperature "$value"
 done
-expect 2 "is not a number from 0 to 1" run --model "$model" --text a --top-p 1.5
+for option in top-p min-p typical-p; do
+    expect 2 "is not a number from 0 to 1" run --model "$model" --text a --$option 1.5
+done
+expect 2 "from -1000 to 1000" run --model "$model" --text a --presence-penalty -1001
+expect 2 "min-tokens is 3, but --max-tokens 2" run --model "$model" --text a --max-tokens 2 \
+    --min-tokens 3
+expect 0 '"tokens_generated":7' run --model "$model" --text "The" --max-tokens 7 --min-tokens 7 \
+    --temperature 1 --min-p 0.1 --typical-p 0.9 --presence-penalty 1 --frequency-penalty -0.5 \
+    --dry 1 --penalty-last 5 --json
+expect 0 '"tokens_generated":9' run --model "$model" --text "The" --max-tokens 9 --ignore-end --json
 expect 2 "from 1 to 64" run --model "$model" --text a --repeats 65
 expect 2 "is none of: default f32 bf16" run --model "$model" --text a --compute f8
 expect 2 "is none of: default f32 bf16 f16 int8" run --model "$model" --text a --kv int4

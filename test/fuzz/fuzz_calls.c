@@ -251,6 +251,8 @@ static void make_prompt(void)
 static pc_generate_options some_options(void)
 {
     static pc_sampling sampling;
+    static int32_t named[4];
+    static float values[4];
     pc_generate_options o = PC_GENERATE_OPTIONS_INIT;
     o.max_tokens = (uint32_t)number();
     o.samples = next() % 4 ? 0 : choice(4); /* pc_sequence_new refuses more than one */
@@ -259,9 +261,26 @@ static pc_generate_options some_options(void)
     o.repair_tokens = (uint32_t)number();
     o.repair_percent = rarely() ? (float)seconds() : 5;
     o.visibility = choice(2);
+    o.min_tokens = next() % 4 ? 0 : (uint32_t)number();
     sampling = (pc_sampling)PC_SAMPLING_INIT;
     sampling.temperature = next() % 2 ? (float)seconds() : 0;
     sampling.top_k = (uint32_t)number();
+    sampling.repetition_penalty = rarely() ? (float)seconds() : 0;
+    sampling.min_p = rarely() ? (float)seconds() : 0.1f;
+    sampling.typical_p = rarely() ? (float)seconds() : 0.9f;
+    sampling.presence_penalty = rarely() ? (float)seconds() : 0.5f;
+    sampling.frequency_penalty = rarely() ? (float)seconds() : 0.5f;
+    sampling.dry_multiplier = next() % 2 ? (float)seconds() : 0;
+    sampling.dry_base = rarely() ? (float)seconds() : 0;
+    sampling.dry_allowed_length = next() % 3;
+    sampling.penalty_last_tokens = next() % 2 ? next() % 5 : 0;
+    some_tokens(named, 4);
+    for (int i = 0; i < 4; i++)
+        values[i] = rarely() ? (float)seconds() : 1;
+    sampling.dry_breakers = sampling.bias_tokens = named;
+    sampling.dry_breaker_count = rarely() ? 2 : 0;
+    sampling.bias_values = rarely() ? NULL : values;
+    sampling.bias_count = next() % 2 ? next() % 5 : 0;
     o.sampling = next() % 4 ? &sampling : NULL;
     o.flags = rarely() ? number() : next() % 8;
     o.rope_regime_length = next() % 4 ? 0 : number();

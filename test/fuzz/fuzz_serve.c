@@ -84,6 +84,11 @@ static void answer_all(const pc_prompt *prompt, const uint8_t how[3])
     o.repair_percent = (float)(how[1] % 101);
     o.max_tokens = 1 + (how[2] & 3);
     sampling.temperature = how[2] & 4 ? 1.0f : 0.0f;
+    sampling.dry_multiplier = how[2] & 16 ? 1.0f : 0.0f;
+    sampling.frequency_penalty = how[2] & 32 ? 0.5f : 0.0f;
+    sampling.typical_p = how[2] & 64 ? 0.6f : 0.0f;
+    sampling.penalty_last_tokens = how[1] & 3;
+    o.min_tokens = how[2] & 128 ? o.max_tokens : 0;
     o.sampling = &sampling;
     if (how[2] & 8)
         cache_options.ram_bytes = (uint64_t)how[1] * 64; /* hardly room for anything */

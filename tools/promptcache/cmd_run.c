@@ -9,15 +9,17 @@
 #include "cmd.h"
 #include "relay_options.h"
 #include "run_stats.h"
+#include "sampling_options.h"
 #include "store_options.h"
 
 typedef struct arguments {
     const char *model, *prompt, *text, *text_file, *user, *user_file, *memo, *packed;
     file_list schemas;
-    long encoding, repair, max_tokens, repair_tokens, rope_regime_length, top_k, seed, repeats,
-        compute, kv;
-    double repair_percent, temperature, top_p, penalty, threshold;
-    int compare, json, special;
+    long encoding, repair, max_tokens, repair_tokens, rope_regime_length, repeats, compute, kv,
+        min_tokens;
+    double repair_percent, threshold;
+    int compare, json, ignore_end, special;
+    sampling_options sampling;
     pml_options pml;
     relay_options relay;
     store_options store;
@@ -154,16 +156,6 @@ static int load(const arguments *a, objects *o)
     return a->text || a->text_file ? load_text(a, o) : load_prompt(a, o);
 }
 
-static void set_sampling(const arguments *a, pc_sampling *s)
-{
-    *s = (pc_sampling)PC_SAMPLING_INIT;
-    s->temperature = (float)a->temperature;
-    s->top_p = (float)a->top_p;
-    s->top_k = (uint32_t)a->top_k;
-    s->repetition_penalty = (float)a->penalty;
-    s->seed = (uint64_t)a->seed;
-}
-
 static void set_options(const arguments *a, const pc_sampling *sampling, pc_generate_options *o)
 {
     *o = (pc_generate_options)PC_GENERATE_OPTIONS_INIT;
@@ -174,6 +166,8 @@ static void set_options(const arguments *a, const pc_sampling *sampling, pc_gene
     o->repair_tokens = (uint32_t)a->repair_tokens;
     o->repair_percent = (float)a->repair_percent;
     o->sampling = sampling;
+    o->min_tokens = (uint32_t)a->min_tokens;
+    o->flags = a->ignore_end ? PC_GENERATE_IGNORE_END : 0;
     o->on_text = collect;
     o->cancelled = is_interrupted;
     o->memo_threshold = a->threshold;
@@ -290,7 +284,7 @@ static int answer_prompt(const arguments *a)
     int code;
     watch_interrupt();
     code = load(a, &o);
-    set_sampling(a, &o.sampling);
+    o.sampling = sampling_of(&a->sampling);
     set_options(a, &o.sampling, &o.options);
     o.options.memo = o.memo;
     if (code < 0)
@@ -316,6 +310,9 @@ static int check_arguments(arguments *a)
         return code;
     if (!a->model)
         return usage_error(&run_command, "--model is needed");
+    if (a->min_tokens > a->max_tokens)
+        return usage_error(&run_command, "--min-tokens is %ld, but --max-tokens %ld", a->min_tokens,
+                           a->max_tokens);
     if (a->threshold != 0 && !a->memo)
         return usage_error(&run_command, "--threshold needs --memo");
     if (plain + pml + relay > 1)
@@ -375,14 +372,11 @@ static int run(int argc, char **argv)
         {"rope-regime-length", OPTION_NUMBER, &a.rope_regime_length,
          "length that selects the RoPE regime (dynamic NTK, LongRoPE); 0: prompt + answer (0)",
          NULL, 0, INT32_MAX},
-        {"temperature", OPTION_REAL, &a.temperature,
-         "of the sampling; 0: the most likely token (0)", NULL, 0, 1000},
-        {"top-k", OPTION_NUMBER, &a.top_k, "samples among the k most likely tokens; 0: all", NULL,
-         0, UINT32_MAX},
-        {"top-p", OPTION_REAL, &a.top_p, "samples among tokens of this total probability; 0: all",
-         NULL, 0, 1},
-        {"penalty", OPTION_REAL, &a.penalty, "repetition penalty; 0: none", NULL, 0, 1000},
-        {"seed", OPTION_NUMBER, &a.seed, "of the sampling", NULL, 0, 9.2e18},
+        {"min-tokens", OPTION_NUMBER, &a.min_tokens, "least tokens of the answer (0)", NULL, 0,
+         UINT32_MAX},
+        {"ignore-end", OPTION_FLAG, &a.ignore_end, "end tokens of the model do not end the answer",
+         NULL, 0, 0},
+        SAMPLING_OPTION_ROWS(a.sampling),
         {"compute", OPTION_CHOICE, &a.compute, "number format", COMPUTE_CHOICES, 0, 0},
         {"kv", OPTION_CHOICE, &a.kv, "number format of K and V", KV_CHOICES, 0, 0},
         PACKED_ROW(a.packed),

@@ -807,31 +807,50 @@ typedef struct pc_sampling {
     float repetition_penalty;
     uint32_t top_k; /* keeps the likeliest k tokens; 0: all */
     uint64_t seed;  /* of the draws; the same one gives the same tokens */
-    /* Keeps tokens of at least min_p times the highest probability (Nguyen et al. 2024). */
-    float min_p;
+    float min_p;    /* keeps tokens of min_p * the top probability or more (Nguyen et al. 2024) */
     /* Keeps the tokens of this total probability whose information is nearest to the entropy
      * (locally typical sampling; Meister et al. 2022). 0: 1 */
     float typical_p;
     /* As of OpenAI's interface, of any sign: is subtracted from logits of tokens that were drawn.
      * Pushed tokens do not count. */
     float presence_penalty;
-    float frequency_penalty; /* the same, times how often they were drawn */
+    float frequency_penalty; /* subtracted from a logit for each time its token was drawn */
     /* DRY ("don't repeat yourself", text-generation-webui, pull request 5637; llama.cpp): if the
-     * last n tokens, at least dry_allowed_length, stand earlier too, multiplier * base ^ (n -
-     * allowed_length) is subtracted from the logit of the token behind them there; the longest n
-     * counts. dry_multiplier 0: off. */
+     * last n tokens, at least dry_allowed_length, stand earlier too, dry_multiplier * dry_base ^
+     * (n - dry_allowed_length) is subtracted from the logit of the token behind them there; the
+     * longest n counts. 0: off */
     float dry_multiplier;
-    float dry_base;               /* 0: 1.75; from 1 */
-    uint32_t dry_allowed_length;  /* 0: 2 */
-    uint32_t penalty_last_tokens; /* all penalties look at so many tokens only; 0: all */
-    const int32_t *dry_breakers;  /* no repeat reaches over these, and they are not penalised */
-    size_t dry_breaker_count;
-    /* Logit biases: bias_values[i] is added to the logit of token bias_tokens[i]; of a token that
-     * is named twice, both. -INFINITY forbids it. */
-    const int32_t *bias_tokens;
-    const float *bias_values;
-    size_t bias_count;
+    float dry_base;               /* of the formula of dry_multiplier, from 1; 0: 1.75 */
+    uint32_t dry_allowed_length;  /* tokens of the shortest repeat that is penalised; 0: 2 */
+    uint32_t penalty_last_tokens; /* how many of the last tokens penalties look at; 0: all */
+    const int32_t *dry_breakers;  /* tokens that no repeat reaches over; not penalised by DRY */
+    size_t dry_breaker_count;     /* length of dry_breakers */
+    const int32_t *bias_tokens;   /* whose logits get a bias; one that is named twice, both */
+    const float *bias_values;     /* added to logits of bias_tokens; -INFINITY forbids one */
+    size_t bias_count;            /* length of bias_tokens and of bias_values */
 } pc_sampling;
+
+/* May change the logits that the next token is drawn from, before all else of sampling: a grammar
+ * sets -INFINITY for what it forbids. logits [count]: of the tokenizer's tokens. Returns 0 to go
+ * on, > 0 to stop this sample without a further token (PC_FINISH_CALLBACK), or a negative pc_status
+ * to fail. */
+typedef int32_t (*pc_logits_fn)(void *user, uint32_t sample, float *logits, size_t count);
+
+/* A drawn token. Log-probabilities (to base e) are of the model's own distribution over the
+ * tokenizer's tokens, before on_logits, biases, penalties and temperature. */
+typedef struct pc_token {
+    size_t struct_size;
+    uint32_t sample;            /* number of the sample in its request, from 0 */
+    int32_t token;              /* id of the drawn token */
+    int64_t position;           /* of the drawn token */
+    double logprob;             /* log-probability of the drawn token */
+    const int32_t *top_tokens;  /* the likeliest tokens in order; of equal ones, the lower id */
+    const double *top_logprobs; /* log-probabilities of top_tokens */
+    size_t top_count;           /* length of both: as the options ask, or all that are possible */
+} pc_token;
+/* Gets each drawn token, before its text; borrowed for the call. Returns as pc_text_fn; > 0: this
+ * token is the last one, and its text still comes. */
+typedef int32_t (*pc_token_fn)(void *user, const pc_token *token);
 
 /* Gets text of a sample as it becomes final: never empty, never part of a character, not
  * NUL-terminated. An incomplete code point waits for the next token, and is dropped at the end.
@@ -897,7 +916,11 @@ typedef struct pc_generate_options {
     /* Of a sequence: since the last push. So many tokens come before an end token (the model's own
      * and stop_tokens) may be drawn, and before stop strings are looked for. At most max_tokens. */
     uint32_t min_tokens;
-    uint32_t reserved;
+    uint32_t top_logprobs;  /* on_token gets so many likeliest tokens; at most 64 */
+    pc_logits_fn on_logits; /* gets logits before a token is drawn; NULL: nobody does */
+    void *on_logits_user;   /* given to on_logits */
+    pc_token_fn on_token;   /* gets drawn tokens; NULL: nobody does */
+    void *on_token_user;    /* given to on_token */
 } pc_generate_options;
 
 /* How the states of a request compare with those of a plain prefill. */
@@ -1152,7 +1175,8 @@ PC_API pc_sequence *const *pc_batch_changed(const pc_batch *batch, size_t *count
 #define PC_SAMPLING_INIT {sizeof(pc_sampling), 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, NULL, 0, \
     NULL, NULL, 0}
 #define PC_GENERATE_OPTIONS_INIT {sizeof(pc_generate_options), 0, 0, 0, 0, 0, 0, 0, 0, \
-    NULL, NULL, 0, NULL, 0, NULL, NULL, NULL, NULL, 0, NULL, 0, NULL, 0, 0, 0, NULL, 0, 0}
+    NULL, NULL, 0, NULL, 0, NULL, NULL, NULL, NULL, 0, NULL, 0, NULL, 0, 0, 0, NULL, 0, 0, \
+    NULL, NULL, NULL, NULL}
 #define PC_STATS_INIT {sizeof(pc_stats), 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, {0}, 0, \
     0, 0, 0, 0, {0, 0, 0, 0, 0, 0, 0, 0, 0}, 0, 0, 0, 0}
 #define PC_FORK_OPTIONS_INIT {sizeof(pc_fork_options), NULL}

@@ -9,6 +9,7 @@
 #include "base/options.h"
 #include "memo/memo.h"
 #include "model/model_states.h"
+#include "serve/logprobs.h"
 #include "serve/sampler.h"
 
 enum { DEFAULT_TOKENS = 256, MAX_SAMPLES = 4096 };
@@ -78,8 +79,11 @@ static pc_status check_options(const pc_generate_options *o, const char *call)
     if (!(o->deadline_seconds >= 0) || isinf(o->deadline_seconds))
         return pc__fail(PC_ERR_INVALID, "%s: deadline_seconds is %g, not a finite number from 0",
                         call, o->deadline_seconds);
-    if (o->reserved)
-        return pc__fail(PC_ERR_INVALID, "%s: reserved is set", call);
+    if (o->top_logprobs > PC__MOST_LOGPROBS)
+        return pc__fail(PC_ERR_LIMIT, "%s: top_logprobs is %u, at most %d", call, o->top_logprobs,
+                        PC__MOST_LOGPROBS);
+    if (o->top_logprobs && !o->on_token)
+        return pc__fail(PC_ERR_INVALID, "%s: top_logprobs needs on_token", call);
     PC__TRY_RETURN(check_levels(o, call));
     return check_salts(o, call);
 }

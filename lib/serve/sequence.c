@@ -18,7 +18,7 @@ static void sample_counter_unref(const pc_allocator *mem, pc__sample_counter *co
 static pc_status make_logits(float **out, const pc_sequence *s, const pc_generate_options *o)
 {
     *out = NULL;
-    if (!(o->flags & PC_GENERATE_LOGITS))
+    if (!(o->flags & PC_GENERATE_LOGITS) && !o->on_token)
         return PC_OK;
     *out = pc__calloc(s->mem, (size_t)s->model->info.vocab, sizeof(**out));
     return *out ? PC_OK : PC_ERR_NOMEM;
@@ -141,6 +141,8 @@ void pc_sequence_free(pc_sequence *s)
     pc__sequence_leave(s);
     s->freed = 1;
     s->generation.options.on_text = NULL;
+    s->generation.options.on_logits = NULL;
+    s->generation.options.on_token = NULL;
     s->generation.options.cancelled = NULL;
     atomic_store_explicit(&s->cancel, 1, memory_order_relaxed);
     pc__sequence_unref(s);
@@ -313,17 +315,21 @@ static void forbid_end(const pc_sequence *s, float *logits)
             logits[o->stop_tokens[i]] = -INFINITY;
 }
 
-/* The next token, behind the others, and its text. */
+/* The next token, behind the others, and its text. PC_END: on_logits wants none. */
 static pc_status draw_token(pc_sequence *s, float *logits, int *stopped)
 {
     const pc_generate_options *o = &s->generation.options;
     int64_t position = s->placed.next_position + (int64_t)s->pending - 1;
     int32_t token;
+    pc_status status;
     *stopped = 0;
     PC__TRY_RETURN(
         pc__grow(s->mem, (void **)&s->tokens, &s->capacity, s->count + 1, sizeof *s->tokens));
     PC__TRY_RETURN(pc__model_check_row(s->model, logits, s->sampler.vocab, "logits", "sequence",
                                        number_of(s), position));
+    status = pc__sequence_ask_logits(s, logits);
+    if (status != PC_OK)
+        return status;
     forbid_end(s, logits);
     PC__TRY_RETURN(pc__sampler_draw(&s->sampler, logits, &token));
     s->tokens[s->count] = token;
@@ -334,8 +340,8 @@ static pc_status draw_token(pc_sequence *s, float *logits, int *stopped)
                           stopped);
 }
 
-/* The step has failed behind the model's: as if its rows had not been computed. Behind a prefill
- * there are none: it has to be made anew. */
+/* The step has failed, or was stopped, behind the model's: as if its rows had not been computed.
+ * Behind a prefill there are none: it has to be made anew. */
 static void take_back(pc_sequence *s, const pc__sampler *sampler, const pc__stream_mark *text)
 {
     s->excess = pc__sequence_row_count(s);
@@ -356,16 +362,39 @@ static void rows_done(pc_sequence *s)
     s->again = 0;
 }
 
+/* The rest of a sequence that has ended. */
+static void give_text(pc_sequence *s, size_t from)
+{
+    pc_status status = emit_text(s, from);
+    if (status < 0)
+        pc__sequence_fail(s, status);
+}
+
+/* The last token and its text, to the caller. */
+static void give_token(pc_sequence *s, int64_t position, size_t text)
+{
+    pc_status said = pc__sequence_give_token(s, position), status = said;
+    if (said == PC_END && !s->finish)
+        pc__stream_flush(&s->text);
+    if (status >= 0)
+        status = emit_text(s, text);
+    if (status < 0)
+        pc__sequence_fail(s, status);
+    else if ((status == PC_END || said == PC_END) && !s->finish)
+        end_sequence(s, PC_FINISH_CALLBACK);
+}
+
 void pc__sequence_sample(pc_sequence *s, float *logits)
 {
     const pc__sampler sampler = s->sampler;
     const pc__stream_mark text = pc__stream_at(&s->text);
     uint32_t finish;
+    int64_t position;
     int stopped;
     pc_status status;
     if (s->logits)
         memcpy(s->logits, logits, (size_t)s->model->info.vocab * sizeof *logits);
-    s->has_logits = s->logits != NULL;
+    s->has_logits = (s->generation.options.flags & PC_GENERATE_LOGITS) != 0;
     status = draw_token(s, logits, &stopped);
     if (status < 0) {
         pc__sequence_keep_error(s, status);
@@ -373,7 +402,15 @@ void pc__sequence_sample(pc_sequence *s, float *logits)
         end_by_error(s);
         return;
     }
+    if (status == PC_END) {
+        take_back(s, &sampler, &text);
+        pc__stream_flush(&s->text);
+        end_sequence(s, PC_FINISH_CALLBACK);
+        give_text(s, text.final);
+        return;
+    }
     rows_done(s);
+    position = s->placed.next_position;
     s->count++;
     s->pending = 1;
     s->changed = 1;
@@ -383,11 +420,7 @@ void pc__sequence_sample(pc_sequence *s, float *logits)
         pc__stream_flush(&s->text);
     if (finish)
         end_sequence(s, finish);
-    status = emit_text(s, text.final); /* last: all else is done */
-    if (status < 0)
-        pc__sequence_fail(s, status);
-    else if (status == PC_END && !finish)
-        end_sequence(s, PC_FINISH_CALLBACK);
+    give_token(s, position, text.final); /* last: all else is done */
 }
 
 static pc_status copy_logits(pc_sequence *to, const pc_sequence *from)
@@ -500,16 +533,18 @@ pc_status pc_sequence_set_options(pc_sequence *s, const pc_generate_options *opt
     PC__TRY(pc__sampler_init(&sampler, s->mem, &changed.sampling, 0, drawn_vocabulary(s->model)),
             done);
     PC__TRY(pc__sampler_replay(&sampler, &s->sampler), done);
-    if (s->placed.sequence) {
+    PC__TRY(make_logits(&logits, s, &changed.options), done);
+    if (s->placed.sequence)
         PC__TRY(pc__generation_take_over(&changed, &s->generation, call), done);
-    } else {
-        PC__TRY(make_logits(&logits, s, &changed.options), done);
+    if (!s->placed.sequence || !s->logits) {
         pc__free(s->mem, s->logits);
         s->logits = logits;
         s->has_logits = 0;
+        logits = NULL;
     }
     use_options(s, &changed, &sampler);
 done:
+    pc__free(s->mem, logits);
     pc__sampler_end(&sampler);
     pc__generation_end(&changed, s->mem);
     return status;

@@ -54,8 +54,8 @@ struct pc_sequence {
     size_t turn;    /* tokens [turn, count) came after the last push: the text is theirs */
     int again;      /* the next step computes the prompt's last token once more */
     size_t excess;  /* rows at the end of the model's sequence that a failed step has left there */
-    float *logits;  /* [vocab] with PC_GENERATE_LOGITS */
-    int has_logits;
+    float *logits;  /* [vocab] of the model, with PC_GENERATE_LOGITS or on_token */
+    int has_logits; /* for pc_sequence_logits */
     size_t sampled;
     pc__text_stream text;
     uint32_t finish;      /* PC_FINISH_… */
@@ -89,6 +89,11 @@ void pc__sequence_end_cancelled(pc_sequence *sequence);
 pc_status pc__sequence_copy(pc_sequence **out, pc_sequence *sequence, const pc_sampling *sampling);
 pc_status pc__sequence_make(pc_sequence **out, const pc_prompt *prompt, pc_cache *cache,
                             pc__generation *generation);
+
+/* Give logits to on_logits, and the last token to on_token. PC_END: the caller stops the sample. An
+ * error: of the function. */
+pc_status pc__sequence_ask_logits(pc_sequence *sequence, float *logits);
+pc_status pc__sequence_give_token(pc_sequence *sequence, int64_t position);
 
 /* The rows of its next step: how many, and which. */
 size_t pc__sequence_row_count(const pc_sequence *sequence);

@@ -254,6 +254,10 @@ expect 2 "min-tokens is 3, but --max-tokens 2" run --model "$model" --text a --m
 expect 0 '"tokens_generated":7' run --model "$model" --text "The" --max-tokens 7 --min-tokens 7 \
     --temperature 1 --min-p 0.1 --typical-p 0.9 --presence-penalty 1 --frequency-penalty -0.5 \
     --dry 1 --penalty-last 5 --json
+expect 2 "needs --json" run --model "$model" --text a --logprobs 2
+expect 0 '"top":[]' run --model "$model" --text "The" --max-tokens 2 --logprobs 0 --json
+expect 0 '"top":[{"token":311,"logprob":-' run --model "$model" --text "The" --max-tokens 2 \
+    --logprobs 2 --json
 expect 0 '"tokens_generated":9' run --model "$model" --text "The" --max-tokens 9 --ignore-end --json
 expect 2 "from 1 to 64" run --model "$model" --text a --repeats 65
 expect 2 "is none of: default f32 bf16" run --model "$model" --text a --compute f8

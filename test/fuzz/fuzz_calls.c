@@ -110,6 +110,23 @@ static int32_t on_text(void *user, uint32_t sample, const char *text, size_t siz
     return call_back();
 }
 
+static int32_t on_logits(void *user, uint32_t sample, float *logits, size_t count)
+{
+    (void)user, (void)sample;
+    FUZZ_CHECK(logits && count);
+    logits[next() % count] = (float)seconds();
+    return call_back();
+}
+
+static int32_t on_token(void *user, const pc_token *token)
+{
+    (void)user;
+    FUZZ_CHECK(token->token >= 0 && token->position > 0 && token->logprob <= 0);
+    for (size_t i = 1; i < token->top_count; i++)
+        FUZZ_CHECK(token->top_logprobs[i] <= token->top_logprobs[i - 1]);
+    return call_back();
+}
+
 static int32_t cancelled(void *user)
 {
     (void)user;
@@ -285,6 +302,9 @@ static pc_generate_options some_options(void)
     o.flags = rarely() ? number() : next() % 8;
     o.rope_regime_length = next() % 4 ? 0 : number();
     o.on_text = on_text;
+    o.on_logits = next() % 4 ? NULL : on_logits;
+    o.on_token = next() % 2 ? on_token : NULL;
+    o.top_logprobs = o.on_token && next() % 2 ? (uint32_t)number() : 0;
     o.cancelled = cancelled;
     return o;
 }

@@ -77,8 +77,9 @@ void every_free(int which)
 /* ------------------------------------------------------------------ callbacks */
 
 const char *const every_kind_name[] = {
-    "alloc",    "free",  "log",   "parallel", "on_text", "cancelled",   "progress", "on_event",
-    "on_bytes", "codec", "trace", "release",  "on_free", "on_disabled", "operation"};
+    "alloc",    "free",      "log",      "parallel",    "on_text",  "on_logits",
+    "on_token", "cancelled", "progress", "on_event",    "on_bytes", "codec",
+    "trace",    "release",   "on_free",  "on_disabled", "operation"};
 
 #define MOST_BYTES ((size_t)1 << 30) /* of one block; sanitizers end the process for more */
 
@@ -133,6 +134,22 @@ int32_t every_text(void *user, uint32_t sample, const char *text, size_t size)
     (void)user, (void)sample, (void)text, (void)size;
     every_called(TEXT);
     return 0;
+}
+
+static int32_t every_logits(void *user, uint32_t sample, float *logits, size_t count)
+{
+    (void)user, (void)sample;
+    every_called(LOGITS);
+    logits[count / 2] += 1; /* theirs until the function returns */
+    return 0;
+}
+
+static int32_t every_token(void *user, const pc_token *token)
+{
+    (void)user;
+    every_called(DRAWN);
+    CHECK_INT(token->top_count, 3);
+    return token->top_tokens[0] < 0 || token->top_logprobs[2] > 0;
 }
 
 int32_t every_cancelled(void *user)
@@ -353,6 +370,9 @@ pc_generate_options every_generate_options(void)
     pc_generate_options o = PC_GENERATE_OPTIONS_INIT;
     o.max_tokens = 4;
     o.on_text = every_text;
+    o.on_logits = every_logits;
+    o.on_token = every_token;
+    o.top_logprobs = 3;
     o.cancelled = every_cancelled;
     o.memo = every_object[MEMO];
     return o;

@@ -41,6 +41,8 @@ enum {
     LOG,
     PARALLEL,
     TEXT,
+    LOGITS,
+    DRAWN,
     CANCELLED,
     PROGRESS,
     EVENT,

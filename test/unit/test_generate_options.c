@@ -1,6 +1,8 @@
 /* Catches: options of sampling that a request does not follow, or that a fork, a truncation or a
  * push loses or brings back wrongly: biases, penalties, min_tokens, ends that are to be ignored;
- * arrays of the caller that are read after the call. */
+ * arrays of the caller that are read after the call; hooks that are called too seldom, in another
+ * order or with other numbers than the model's, that cannot stop a sample or go on behind that, or
+ * whose errors do not arrive. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -391,6 +393,219 @@ static void samples(void)
     end(&r);
 }
 
+/* ------------------------------------------------------------------ hooks */
+
+/* What the hooks of a sequence do, and have got. */
+typedef struct hooks {
+    const pc_sequence *sequence;   /* NULL: of pc_generate */
+    int32_t allowed[2];            /* the only tokens; both 0: all */
+    int logits_after, token_after; /* return `said` at this call, from 1 */
+    int32_t said;
+    const char *why;
+    int logits_calls, token_calls, text_calls;
+    uint32_t top;
+    pc_token last;
+    double worst; /* difference of a log-probability */
+} hooks;
+
+static int32_t on_logits(void *user, uint32_t sample, float *logits, size_t count)
+{
+    hooks *h = user;
+    (void)sample;
+    CHECK_INT(count, TOY_VOCAB);
+    CHECK_INT(h->logits_calls++, h->token_calls);
+    for (size_t i = 0; i < count && h->allowed[0]; i++)
+        if ((int32_t)i != h->allowed[0] && (int32_t)i != h->allowed[1])
+            logits[i] = -INFINITY;
+    pc_error_set(h->why);
+    return h->logits_calls == h->logits_after ? h->said : 0;
+}
+
+/* Against a softmax of what pc_sequence_logits gives: the model's own numbers. */
+static void check_logprobs(hooks *h, const pc_token *t)
+{
+    size_t count;
+    const float *logits = pc_sequence_logits(h->sequence, &count);
+    double total = 0, last = 0;
+    if (!CHECK(count == TOY_VOCAB))
+        return;
+    for (size_t i = 0; i < count; i++)
+        total += exp((double)logits[i]);
+    h->worst = fmax(h->worst, fabs(t->logprob - ((double)logits[t->token] - log(total))));
+    for (size_t k = 0; k < t->top_count; k++) {
+        size_t better = 0;
+        for (size_t i = 0; i < count; i++)
+            better += logits[i] > logits[t->top_tokens[k]];
+        CHECK_INT(better, k);
+        CHECK(k == 0 || t->top_logprobs[k] <= last);
+        last = t->top_logprobs[k];
+        h->worst = fmax(h->worst, fabs(last - ((double)logits[t->top_tokens[k]] - log(total))));
+    }
+}
+
+static int32_t on_token(void *user, const pc_token *t)
+{
+    hooks *h = user;
+    CHECK_INT(t->struct_size, sizeof *t);
+    CHECK_INT(t->top_count, h->top);
+    CHECK_INT(h->token_calls++ + 1, h->logits_calls);
+    CHECK(h->text_calls < h->token_calls);
+    h->last = *t;
+    if (h->sequence) {
+        size_t count;
+        const int32_t *tokens = pc_sequence_tokens(h->sequence, &count);
+        CHECK_INT(tokens[count - 1], t->token);
+        check_logprobs(h, t);
+    }
+    pc_error_set(h->why);
+    return h->token_calls == h->token_after ? h->said : 0;
+}
+
+static int32_t on_text(void *user, uint32_t sample, const char *text, size_t size)
+{
+    hooks *h = user;
+    (void)sample, (void)text, (void)size;
+    h->text_calls++;
+    return 0;
+}
+
+static pc_generate_options hooked(hooks *h)
+{
+    pc_generate_options o = PC_GENERATE_OPTIONS_INIT;
+    o.max_tokens = 12;
+    o.flags = PC_GENERATE_LOGITS | PC_GENERATE_KEEP;
+    o.on_logits = on_logits;
+    o.on_token = on_token;
+    o.on_text = on_text;
+    o.on_logits_user = o.on_token_user = o.on_text_user = h;
+    return o;
+}
+
+/* A grammar of two tokens; penalties and temperature change what is drawn, but not the
+ * log-probabilities. */
+static void two_tokens(void)
+{
+    for (float temperature = 0; temperature < 3; temperature += 2) {
+        run r;
+        hooks h = {.allowed = {270, 281}, .top = 5};
+        pc_generate_options o = hooked(&h);
+        pc_sampling sampling = PC_SAMPLING_INIT;
+        size_t count;
+        if (!start(&r))
+            return;
+        sampling.temperature = temperature;
+        sampling.frequency_penalty = 5;
+        o.sampling = &sampling;
+        o.top_logprobs = 5;
+        pc_sequence *s = sequence_of(&r, &o);
+        h.sequence = s;
+        steps(&r, 12);
+        const int32_t *tokens = pc_sequence_tokens(s, &count);
+        CHECK_INT(count, 12);
+        for (size_t i = 0; i < count; i++)
+            CHECK(tokens[i] == 270 || tokens[i] == 281);
+        CHECK(has_token(s, 0, 12, 270) && has_token(s, 0, 12, 281));
+        CHECK_INT(h.logits_calls, 12);
+        CHECK_INT(h.token_calls, 12);
+        CHECK(h.worst < 1e-9);
+        pc_sequence_free(s);
+        end(&r);
+    }
+}
+
+/* Without PC_GENERATE_LOGITS there are log-probabilities, but no pc_sequence_logits; with
+ * pc_generate, each sample has its number; positions ascend by one. */
+static void of_a_request(void)
+{
+    run r;
+    hooks h = {.top = 0};
+    pc_generate_options o = hooked(&h);
+    if (!start(&r))
+        return;
+    o.flags = 0;
+    pc_sequence *s = sequence_of(&r, &o);
+    steps(&r, 1);
+    int64_t first = h.last.position;
+    CHECK(h.last.logprob < 0 && h.last.logprob > -20);
+    CHECK(pc_sequence_logits(s, NULL) == NULL);
+    steps(&r, 4);
+    CHECK_INT(h.last.position, first + 4);
+    pc_sequence_free(s);
+    h = (hooks){.top = 64};
+    o.top_logprobs = 64;
+    CHECK_OK(pc_generate(r.prompt, r.w.cache, &o, NULL));
+    CHECK_INT(h.token_calls, 12);
+    CHECK_INT(h.last.position, first + 11);
+    CHECK_INT(h.last.sample, 0);
+    o.top_logprobs = 65;
+    CHECK_STATUS(pc_generate(r.prompt, r.w.cache, &o, NULL), PC_ERR_LIMIT);
+    CHECK_ERROR_HAS("pc_generate: top_logprobs is 65, at most 64");
+    o.top_logprobs = 1;
+    o.on_token = NULL;
+    CHECK_STATUS(pc_generate(r.prompt, r.w.cache, &o, NULL), PC_ERR_INVALID);
+    CHECK_ERROR_HAS("pc_generate: top_logprobs needs on_token");
+    end(&r);
+}
+
+/* on_logits stops before a token, on_token behind one. Then the sequence goes on as if it had not
+ * been stopped, with or without further tokens. */
+static void stopped(void)
+{
+    for (int at = 1; at <= 4; at += 3)
+        for (int by_token = 0; by_token < 2; by_token++)
+            for (size_t pushed = 0; pushed < 3; pushed++) {
+                run r;
+                hooks h = {.said = 1, .top = 0}, none = {.top = 0};
+                pc_generate_options o = hooked(&h);
+                size_t count;
+                if (!start(&r))
+                    return;
+                *(by_token ? &h.token_after : &h.logits_after) = at;
+                pc_sequence *s = sequence_of(&r, &o);
+                o.on_logits_user = o.on_token_user = o.on_text_user = &none;
+                pc_sequence *whole = sequence_of(&r, &o);
+                steps(&r, at);
+                CHECK_INT(pc_sequence_finish(s), PC_FINISH_CALLBACK);
+                pc_sequence_tokens(s, &count);
+                CHECK_INT(count, at - !by_token);
+                h.token_calls = h.logits_calls;
+                if (!by_token)
+                    CHECK_OK(pc_sequence_truncate(whole, count));
+                CHECK_OK(pc_sequence_push(s, (int32_t[]){270, 280}, pushed));
+                CHECK_OK(pc_sequence_push(whole, (int32_t[]){270, 280}, pushed));
+                none.token_calls = none.logits_calls;
+                steps(&r, 5);
+                CHECK(same_tokens(s, whole));
+                CHECK_INT(h.last.position, none.last.position);
+                pc_sequence_tokens(s, &count);
+                CHECK_INT(count, (size_t)(at - !by_token) + pushed + 5);
+                pc_sequence_free(s);
+                pc_sequence_free(whole);
+                end(&r);
+            }
+}
+
+static void errors_of_hooks(void)
+{
+    for (int by_token = 0; by_token < 2; by_token++)
+        for (int at = 1; at < 3; at++) {
+            run r;
+            hooks h = {.said = PC_ERR_FORMAT, .why = "no such rule", .top = 0};
+            pc_generate_options o = hooked(&h);
+            if (!start(&r))
+                return;
+            *(by_token ? &h.token_after : &h.logits_after) = at;
+            CHECK_STATUS(pc_generate(r.prompt, NULL, &o, NULL), PC_ERR_FORMAT);
+            CHECK_STR(pc_error_text(),
+                      by_token ? "on_token: no such rule" : "on_logits: no such rule");
+            h = (hooks){.allowed = {-1, -1}};
+            CHECK_STATUS(pc_generate(r.prompt, NULL, &o, NULL), PC_ERR_INVALID);
+            CHECK_ERROR_HAS("no token is left that may be drawn");
+            CHECK_INT(h.token_calls, 0);
+            end(&r);
+        }
+}
+
 int main(void)
 {
     biases();
@@ -400,5 +615,9 @@ int main(void)
     ends();
     stop_strings();
     samples();
+    two_tokens();
+    of_a_request();
+    stopped();
+    errors_of_hooks();
     return pc_test_end();
 }

@@ -16,7 +16,7 @@ typedef struct arguments {
     const char *model, *prompt, *text, *text_file, *user, *user_file, *memo, *packed;
     file_list schemas;
     long encoding, repair, max_tokens, repair_tokens, rope_regime_length, repeats, compute, kv,
-        min_tokens;
+        min_tokens, logprobs;
     double repair_percent, threshold;
     int compare, json, ignore_end, special;
     sampling_options sampling;
@@ -28,7 +28,8 @@ typedef struct arguments {
 typedef struct answer {
     char *text; /* grows; NULL: empty */
     size_t size, capacity;
-    int live; /* written to standard output as it comes */
+    int live;       /* written to standard output as it comes */
+    json_t *tokens; /* with --logprobs */
     int failed;
     pc_stats stats;
 } answer;
@@ -59,6 +60,22 @@ static int32_t collect(void *user, uint32_t sample, const char *text, size_t siz
     memcpy(a->text + a->size, text, size);
     a->size += size;
     return a->live && (!write_text(text, size) || fflush(stdout));
+}
+
+static json_t *token_json(int32_t token, double logprob)
+{
+    return json_pack("{s:i, s:o}", "token", (int)token, "logprob", json_number(logprob));
+}
+
+static int32_t collect_token(void *user, const pc_token *t)
+{
+    answer *a = user;
+    json_t *row = token_json(t->token, t->logprob), *top = json_array();
+    for (size_t i = 0; i < t->top_count; i++)
+        json_array_append_new(top, token_json(t->top_tokens[i], t->top_logprobs[i]));
+    json_object_set_new(row, "top", top);
+    a->failed |= json_array_append_new(a->tokens, row) != 0;
+    return a->failed;
 }
 
 /* ----------------------------------------------------------------- loading */
@@ -169,6 +186,8 @@ static void set_options(const arguments *a, const pc_sampling *sampling, pc_gene
     o->min_tokens = (uint32_t)a->min_tokens;
     o->flags = a->ignore_end ? PC_GENERATE_IGNORE_END : 0;
     o->on_text = collect;
+    o->on_token = a->logprobs >= 0 ? collect_token : NULL;
+    o->top_logprobs = a->logprobs > 0 ? (uint32_t)a->logprobs : 0;
     o->cancelled = is_interrupted;
     o->memo_threshold = a->threshold;
 }
@@ -181,7 +200,7 @@ static int ask(const objects *o, pc_cache *cache, uint32_t baseline, answer *out
     pc_bench_options bench = PC_BENCH_OPTIONS_INIT;
     bench.baseline = baseline;
     options.bench = &bench;
-    options.on_text_user = out;
+    options.on_text_user = options.on_token_user = out;
     out->size = 0;
     out->stats = (pc_stats)PC_STATS_INIT;
     if (pc_generate(o->prompt, cache, &options, &out->stats) < 0) {
@@ -196,11 +215,14 @@ static int single(const arguments *a, const objects *o, answer *got)
 {
     int code;
     got->live = !a->json;
+    got->tokens = json_array();
     if ((code = ask(o, o->cache, PC_BASELINE_NONE, got)) >= 0)
         return code;
     if (a->json) {
         json_t *row = stats_json(&got->stats);
         json_object_set_new(row, "text", json_text(got->text, got->size));
+        if (a->logprobs >= 0)
+            json_object_set(row, "tokens", got->tokens);
         print_json(row);
     } else {
         printf("\n");
@@ -289,6 +311,7 @@ static int answer_prompt(const arguments *a)
     o.options.memo = o.memo;
     if (code < 0)
         code = a->compare ? compare(a, &o, &answers[0], &answers[1]) : single(a, &o, &answers[0]);
+    json_decref(answers[0].tokens);
     free(answers[0].text);
     free(answers[1].text);
     pc_prompt_free(o.prompt);
@@ -310,6 +333,8 @@ static int check_arguments(arguments *a)
         return code;
     if (!a->model)
         return usage_error(&run_command, "--model is needed");
+    if (a->logprobs >= 0 && (!a->json || a->compare))
+        return usage_error(&run_command, "--logprobs needs --json, and no --compare");
     if (a->min_tokens > a->max_tokens)
         return usage_error(&run_command, "--min-tokens is %ld, but --max-tokens %ld", a->min_tokens,
                            a->max_tokens);
@@ -336,7 +361,8 @@ static int check_arguments(arguments *a)
 
 static int run(int argc, char **argv)
 {
-    arguments a = {.max_tokens = 256, .repeats = 5, .repair_tokens = 4, .repair_percent = 10};
+    arguments a = {
+        .max_tokens = 256, .repeats = 5, .repair_tokens = 4, .repair_percent = 10, .logprobs = -1};
     const option_row rows[] = {
         {"model", OPTION_PATH, &a.model, "GGUF file, Hugging Face folder or llama2.c checkpoint",
          NULL, 0, 0},
@@ -377,6 +403,9 @@ static int run(int argc, char **argv)
         {"ignore-end", OPTION_FLAG, &a.ignore_end, "end tokens of the model do not end the answer",
          NULL, 0, 0},
         SAMPLING_OPTION_ROWS(a.sampling),
+        {"logprobs", OPTION_NUMBER, &a.logprobs,
+         "with --json: log-probabilities of the tokens, and of so many likeliest ones", NULL, 0,
+         64},
         {"compute", OPTION_CHOICE, &a.compute, "number format", COMPUTE_CHOICES, 0, 0},
         {"kv", OPTION_CHOICE, &a.kv, "number format of K and V", KV_CHOICES, 0, 0},
         PACKED_ROW(a.packed),

@@ -541,9 +541,18 @@ PC_API void pc_cache_free(pc_cache *cache);
  * Returns PC_ERR_INVALID for an unknown tier. */
 PC_API pc_status pc_cache_get_stats(pc_cache *cache, pc_cache_stats *stats);
 PC_API pc_status pc_cache_get_tier_stats(pc_cache *cache, uint32_t tier, pc_tier_stats *stats);
+
+typedef struct pc_prometheus_options {
+    size_t struct_size;
+    /* Labels of every sample, as they stand between braces: "model=\"a\",zone=\"b\"", at most 255
+     * bytes. NULL: none. */
+    const char *labels;
+} pc_prometheus_options;
+
 /* All counters as text [capacity] in the format of Prometheus, not NUL-terminated. *size gets its
  * bytes, also with text NULL, capacity 0, and with PC_ERR_LIMIT (capacity). */
-PC_API pc_status pc_cache_prometheus(pc_cache *cache, char *text, size_t capacity, size_t *size);
+PC_API pc_status pc_cache_prometheus(pc_cache *cache, char *text, size_t capacity, size_t *size,
+                                     const pc_prometheus_options *options);
 /* Removes everything from RAM and COMPRESSED that is not in use or pinned. */
 PC_API pc_status pc_cache_clear(pc_cache *cache);
 /* Evicts from RAM, lowest eviction score first, until at most `bytes` are left there.
@@ -1164,6 +1173,7 @@ PC_API pc_sequence *const *pc_batch_changed(const pc_batch *batch, size_t *count
 #define PC_CACHE_OPTIONS_INIT {sizeof(pc_cache_options), 0, NULL, 0, 0, 0, NULL, 0, NULL, 0, 0, \
     0, 0, NULL, 0, NULL, 0, 0, NULL, NULL, NULL, NULL, 0, 0}
 #define PC_CACHE_STATS_INIT {sizeof(pc_cache_stats), 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0}
+#define PC_PROMETHEUS_OPTIONS_INIT {sizeof(pc_prometheus_options), NULL}
 #define PC_TIER_STATS_INIT {sizeof(pc_tier_stats), 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, \
     0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0}
 #define PC_SCHEMA_OPTIONS_INIT {sizeof(pc_schema_options), 0, 0, 0, NULL}
@@ -1193,6 +1203,7 @@ PC_API void pc_model_options_init(pc_model_options *options, size_t size);
 PC_API void pc_model_info_init(pc_model_info *info, size_t size);
 PC_API void pc_cache_options_init(pc_cache_options *options, size_t size);
 PC_API void pc_cache_stats_init(pc_cache_stats *stats, size_t size);
+PC_API void pc_prometheus_options_init(pc_prometheus_options *options, size_t size);
 PC_API void pc_tier_stats_init(pc_tier_stats *stats, size_t size);
 PC_API void pc_schema_options_init(pc_schema_options *options, size_t size);
 PC_API void pc_relay_init(pc_relay *relay, size_t size);

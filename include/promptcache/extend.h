@@ -204,13 +204,21 @@ typedef struct pc_key_parts {
 
 /* base [32]: the base key, digest of everything but tokens. Any thread. */
 PC_API pc_status pc_key_base(uint8_t base[32], const pc_key_parts *parts);
-/* key [32] of the segment of tokens [count]. Any thread.
- * parent: key of the last segment that this one saw, `distance` positions before it; NULL: none.
- * offset: position at which it was computed, if it cannot be moved; else 0.
- * relative [count]: positions minus the first one's, ascending; NULL: 0, 1, 2, … */
-PC_API pc_status pc_key_segment(uint8_t key[32], const uint8_t base[32], const uint8_t *parent,
-                                int64_t distance, int64_t offset, const int32_t *tokens,
-                                const int64_t *relative, size_t count);
+
+/* What a key holds beside its base. */
+typedef struct pc_key_segment_args {
+    size_t struct_size;
+    const uint8_t *base;     /* [32] the base key */
+    const uint8_t *parent;   /* [32] key of the last segment that this one saw; NULL: none */
+    int64_t distance;        /* from the parent's start to this one's; ignored without a parent */
+    int64_t offset;          /* position at which it was computed, if it cannot be moved; else 0 */
+    const int32_t *tokens;   /* [count] */
+    const int64_t *relative; /* [count] positions minus the first one's, ascending; NULL: 0, 1, … */
+    size_t count;            /* length of tokens and relative */
+} pc_key_segment_args;
+
+/* key [32] of a segment. Any thread. */
+PC_API pc_status pc_key_segment(uint8_t key[32], const pc_key_segment_args *args);
 
 /* States as memory: one block per layer, or as the application likes. */
 typedef struct pc_raw {
@@ -368,6 +376,7 @@ PC_API pc_status pc_eval(const pc_model *model, const pc_eval_args *args);
 #define PC_MODEL_OPS_INIT {sizeof(pc_model_ops), NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, \
     NULL, NULL, NULL, NULL, NULL, NULL, NULL}
 #define PC_CODEC_OPS_INIT {sizeof(pc_codec_ops), 0, 0, NULL, NULL, NULL, NULL, NULL}
+#define PC_KEY_SEGMENT_ARGS_INIT {sizeof(pc_key_segment_args), NULL, NULL, 0, 0, NULL, NULL, 0}
 #define PC_KEY_PARTS_INIT {sizeof(pc_key_parts), NULL, NULL, NULL, 0, 0, 0, 0, 0, NULL, 0}
 #define PC_RAW_INIT {sizeof(pc_raw), NULL, {0}, 0, 0, 0, 0, 0, 0, 0, 0, 0, NULL, NULL, 0, NULL, \
     NULL, 0}
@@ -379,6 +388,7 @@ PC_API pc_status pc_eval(const pc_model *model, const pc_eval_args *args);
 /* As pc_context_options_init. */
 PC_API void pc_model_ops_init(pc_model_ops *ops, size_t size);
 PC_API void pc_codec_ops_init(pc_codec_ops *ops, size_t size);
+PC_API void pc_key_segment_args_init(pc_key_segment_args *args, size_t size);
 PC_API void pc_key_parts_init(pc_key_parts *parts, size_t size);
 PC_API void pc_raw_init(pc_raw *raw, size_t size);
 PC_API void pc_put_options_init(pc_put_options *options, size_t size);

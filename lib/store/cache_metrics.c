@@ -8,11 +8,16 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/options.h"
+
 /* The output; text beyond the capacity is only counted. */
 typedef struct metrics_page {
     char *text;
     size_t capacity, size;
+    const char *labels; /* of every sample; "": none */
 } metrics_page;
+
+enum { MOST_LABELS = 255 }; /* bytes */
 
 static void print_metric(metrics_page *p, const char *format, ...)
     __attribute__((format(printf, 2, 3)));
@@ -34,6 +39,17 @@ static void print_metric(metrics_page *p, const char *format, ...)
         memcpy(p->text + p->size, line, (size_t)n < room ? (size_t)n : room);
     }
     p->size += (size_t)n;
+}
+
+/* A sample up to its value. `tier` NULL: it is of no tier. */
+static void print_sample(metrics_page *p, const char *name, const char *tier)
+{
+    const char *comma = *p->labels && tier ? "," : "";
+    print_metric(p, "promptcache_%s", name);
+    if (tier)
+        print_metric(p, "{%s%stier=\"%s\"} ", p->labels, comma, tier);
+    else
+        print_metric(p, *p->labels ? "{%s} " : "%s ", p->labels);
 }
 
 typedef struct metric {
@@ -106,7 +122,7 @@ static void print_tier_metric(metrics_page *p, const metric *m, const pc_tier_st
         double real;
         if (!there[t])
             continue;
-        print_metric(p, "promptcache_%s{tier=\"%s\"} ", m->name, tier_names[t]);
+        print_sample(p, m->name, tier_names[t]);
         if (m->real) {
             memcpy(&real, field, sizeof real);
             print_metric(p, "%.9g\n", real);
@@ -123,15 +139,17 @@ static void print_reasons(metrics_page *p, const pc_tier_stats *stats, const uin
     print_head(p, "tier_out_of_use", "gauge",
                "Why a tier is not asked at the moment, as a number of PC_REASON_; 0: it is.");
     for (uint32_t t = 0; t < PC_TIER_COUNT; t++)
-        if (there[t])
-            print_metric(p, "promptcache_tier_out_of_use{tier=\"%s\"} %" PRIu32 "\n", tier_names[t],
-                         stats[t].reason);
+        if (there[t]) {
+            print_sample(p, "tier_out_of_use", tier_names[t]);
+            print_metric(p, "%" PRIu32 "\n", stats[t].reason);
+        }
 }
 
 static void print_number(metrics_page *p, const char *name, const char *help, uint64_t number)
 {
     print_head(p, name, "counter", help);
-    print_metric(p, "promptcache_%s %" PRIu64 "\n", name, number);
+    print_sample(p, name, NULL);
+    print_metric(p, "%" PRIu64 "\n", number);
 }
 
 static void print_count(metrics_page *p, const char *name, const char *help,
@@ -162,22 +180,63 @@ static void print_cache(metrics_page *p, const pc_cache *cache)
                 "Segments that were written to a tier above the one that they came from.",
                 &c->promoted);
     print_head(p, "load_seconds_total", "counter", "Seconds of the loads that gave a segment.");
-    print_metric(p, "promptcache_load_seconds_total %.9g\n",
-                 1e-9 * (double)atomic_load(&c->load_seconds_n));
+    print_sample(p, "load_seconds_total", NULL);
+    print_metric(p, "%.9g\n", 1e-9 * (double)atomic_load(&c->load_seconds_n));
 }
 
-pc_status pc_cache_prometheus(pc_cache *cache, char *text, size_t capacity, size_t *size)
+/* Behind a label's name, '=' and its value in quotes; NULL: there is none. */
+static const char *skip_label(const char *at)
+{
+    size_t name = strspn(at, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ_0123456789");
+    if (!name || (*at >= '0' && *at <= '9') || at[name] != '=' || at[name + 1] != '"')
+        return NULL;
+    for (at += name + 2; *at != '"'; at++) {
+        if (*at == '\\' && strchr("\\\"n", at[1] ? at[1] : ' '))
+            at++;
+        else if ((unsigned char)*at < ' ' || *at == '\\')
+            return NULL;
+    }
+    return at + 1;
+}
+
+static pc_status check_labels(const char *labels)
+{
+    const char *at = labels;
+    if (strlen(labels) > MOST_LABELS)
+        return pc__fail(PC_ERR_INVALID, "pc_prometheus_options: labels have more than %d bytes",
+                        MOST_LABELS);
+    while (*at) {
+        const char *end = skip_label(at);
+        if (!end || (*end && (*end != ',' || !end[1])))
+            return pc__fail(PC_ERR_INVALID,
+                            "pc_prometheus_options: labels: byte %zu: not name=\"value\", with "
+                            "commas between",
+                            (size_t)(at - labels) + 1);
+        at = end + (*end == ',');
+    }
+    return PC_OK;
+}
+
+pc_status pc_cache_prometheus(pc_cache *cache, char *text, size_t capacity, size_t *size,
+                              const pc_prometheus_options *options)
 {
     PC__HOLD(pc_cache, cache);
     pc_tier_stats stats[PC_TIER_COUNT] = {{0}};
     uint32_t there[PC_TIER_COUNT] = {0};
-    metrics_page p = {.text = text, .capacity = capacity};
+    metrics_page p = {.text = text, .capacity = capacity, .labels = ""};
+    pc_prometheus_options o;
     if (!cache || !size)
         return pc__fail(PC_ERR_INVALID, "pc_cache_prometheus: cache or size is NULL");
     PC__TRY_RETURN(pc__cache_check(cache, "pc_cache_prometheus"));
     if (!text && capacity)
         return pc__fail(PC_ERR_INVALID, "pc_cache_prometheus: text is NULL, capacity is %zu",
                         capacity);
+    PC__TRY_RETURN(pc__options_read(&o, sizeof o, PC__V1_SIZE(pc_prometheus_options, labels),
+                                    options, "pc_prometheus_options"));
+    if (o.labels) {
+        PC__TRY_RETURN(check_labels(o.labels));
+        p.labels = o.labels;
+    }
     for (uint32_t t = PC_TIER_RAM; t < PC_TIER_COUNT; t++) {
         there[t] = t == PC_TIER_RAM || cache->tiers[t];
         if (there[t])

@@ -39,29 +39,39 @@ pc_status pc_key_base(uint8_t base[32], const pc_key_parts *parts)
     return PC_OK;
 }
 
-pc_status pc_key_segment(uint8_t key[32], const uint8_t base[32], const uint8_t *parent,
-                         int64_t distance, int64_t offset, const int32_t *tokens,
-                         const int64_t *relative, size_t count)
+/* 0, 1, 2 … have one key, whether they are written out or not: *holes says which. */
+static pc_status check_relative(const pc_key_segment_args *args, int *holes)
 {
-    pc__id from, last = {{0}}, id;
-    int holes = 0;
-    if (!key || !base)
-        return pc__fail(PC_ERR_INVALID, "pc_key_segment: key or base is NULL");
-    PC__TRY_RETURN(pc__check_array("pc_key_segment", "tokens", tokens, count, sizeof *tokens));
-    for (size_t i = 0; relative && i < count; i++) {
+    *holes = 0;
+    for (size_t i = 0; args->relative && i < args->count; i++) {
+        const int64_t *relative = args->relative;
         if (i ? relative[i] <= relative[i - 1] : relative[i] != 0)
             return pc__fail(PC_ERR_INVALID,
                             "pc_key_segment: token %zu has relative position %lld; they start at 0 "
                             "and increase",
                             i, (long long)relative[i]);
-        holes |= relative[i] != (int64_t)i;
+        *holes |= relative[i] != (int64_t)i;
     }
-    from = to_id(base);
-    if (parent)
-        last = to_id(parent);
-    /* positions 0, 1, 2 … have one key, whether they are written out or not */
-    id = pc__segment_key(&from, parent ? &last : NULL, distance, offset, tokens,
-                         holes ? relative : NULL, count);
+    return PC_OK;
+}
+
+pc_status pc_key_segment(uint8_t key[32], const pc_key_segment_args *args)
+{
+    pc_key_segment_args read;
+    pc__id base, parent = {{0}}, id;
+    int holes;
+    PC__TRY_RETURN(pc__options_read(&read, sizeof read, PC__V1_SIZE(pc_key_segment_args, count),
+                                    args, "pc_key_segment_args"));
+    if (!key || !read.base)
+        return pc__fail(PC_ERR_INVALID, "pc_key_segment: key or args.base is NULL");
+    PC__TRY_RETURN(pc__check_array("pc_key_segment", "args.tokens", read.tokens, read.count,
+                                   sizeof *read.tokens));
+    PC__TRY_RETURN(check_relative(&read, &holes));
+    base = to_id(read.base);
+    if (read.parent)
+        parent = to_id(read.parent);
+    id = pc__segment_key(&base, read.parent ? &parent : NULL, read.distance, read.offset,
+                         read.tokens, holes ? read.relative : NULL, read.count);
     memcpy(key, id.bytes, sizeof id.bytes);
     return PC_OK;
 }

@@ -14,6 +14,7 @@ static void *const blocks[1] = {memory};
 static const uint64_t block_bytes[1] = {sizeof memory};
 static const int32_t tokens[2] = {1, 2};
 static pc_key_parts parts = PC_KEY_PARTS_INIT;
+static pc_key_segment_args of_segment = PC_KEY_SEGMENT_ARGS_INIT;
 static pc_raw raw = PC_RAW_INIT;
 static const pc_put_options put_init = PC_PUT_OPTIONS_INIT;
 
@@ -21,6 +22,12 @@ static pc_status use_parts(const void *options)
 {
     uint8_t base[32];
     return pc_key_base(base, options);
+}
+
+static pc_status use_segment(const void *options)
+{
+    uint8_t made[32];
+    return pc_key_segment(made, options);
 }
 
 static pc_status use_wrap(const void *options)
@@ -61,6 +68,7 @@ static pc_status fill_info(void *result)
 
 static const pc_read_case read_cases[] = {
     PC_READ_CASE(pc_key_parts, use_parts, &parts, 72, PC_NO_FIELD, PC_NO_FIELD, 0, 0),
+    PC_READ_CASE(pc_key_segment_args, use_segment, &of_segment, 64, PC_NO_FIELD, PC_NO_FIELD, 0, 0),
     PC_READ_CASE(pc_raw, use_wrap, &raw, 136, PC_NO_FIELD, PC_NO_FIELD, 0, 0),
     PC_READ_CASE(pc_raw, use_expect, &raw, 136, PC_NO_FIELD, PC_NO_FIELD, 0, 0),
     PC_READ_CASE(pc_put_options, use_put, &put_init, 56, PC_FIELD(pc_put_options, reserved),
@@ -75,6 +83,7 @@ static const pc_write_case write_cases[] = {
 int main(void)
 {
     parts.model = raw.model = model;
+    of_segment.base = key;
     raw.layout = PC_LAYOUT_APPLICATION;
     raw.tokens = tokens;
     raw.token_count = 2;

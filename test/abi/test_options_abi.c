@@ -165,6 +165,12 @@ static pc_status use_sampling(const void *options)
     return use_generate(&o);
 }
 
+static pc_status use_prometheus(const void *options)
+{
+    size_t size;
+    return pc_cache_prometheus(world.cache, NULL, 0, &size, options);
+}
+
 static pc_status use_fork(const void *options)
 {
     pc_sequence *out = world.sequence;
@@ -232,6 +238,7 @@ static const pc_prompt_options prompt_init = PC_PROMPT_OPTIONS_INIT;
 static const pc_generate_options generate_init = PC_GENERATE_OPTIONS_INIT;
 static const pc_sampling sampling_init = PC_SAMPLING_INIT;
 static const pc_bench_options bench_init = PC_BENCH_OPTIONS_INIT;
+static const pc_prometheus_options prometheus_init = PC_PROMETHEUS_OPTIONS_INIT;
 static const pc_fork_options fork_init = PC_FORK_OPTIONS_INIT;
 static const pc_batch_options batch_init = PC_BATCH_OPTIONS_INIT;
 static const pc_codec_ops codec_init = {.struct_size = sizeof(pc_codec_ops),
@@ -275,6 +282,8 @@ static const pc_read_case read_cases[] = {
                  PC_FIELD(pc_generate_options, flags), 7, 1),
     PC_READ_CASE(pc_generate_options, use_set_options, &generate_init, 120, PC_NO_FIELD,
                  PC_FIELD(pc_generate_options, flags), 7, 1),
+    PC_READ_CASE(pc_prometheus_options, use_prometheus, &prometheus_init, 16, PC_NO_FIELD,
+                 PC_NO_FIELD, 0, 1),
     PC_READ_CASE(pc_fork_options, use_fork, &fork_init, 16, PC_NO_FIELD, PC_NO_FIELD, 0, 1),
     PC_READ_CASE(pc_batch_options, use_batch, &batch_init, 16, PC_NO_FIELD, PC_NO_FIELD, 0, 1),
     PC_READ_CASE(pc_eval_args, use_eval, &eval_init, 72, PC_FIELD(pc_eval_args, reserved),

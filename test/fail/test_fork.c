@@ -73,7 +73,7 @@ static void cache_of_the_parent(void *arg)
     CHECK_STATUS(own_put(t->cache, t->context, NULL, 99, BYTES, 0), PC_ERR_STATE);
     CHECK_STATUS(pc_cache_get_stats(t->cache, &stats), PC_ERR_STATE);
     CHECK_STATUS(pc_cache_get_tier_stats(t->cache, PC_TIER_DISK, &tier), PC_ERR_STATE);
-    CHECK_STATUS(pc_cache_prometheus(t->cache, NULL, 0, &size), PC_ERR_STATE);
+    CHECK_STATUS(pc_cache_prometheus(t->cache, NULL, 0, &size, NULL), PC_ERR_STATE);
     CHECK_STATUS(pc_cache_clear(t->cache), PC_ERR_STATE);
     CHECK_STATUS(pc_cache_trim(t->cache, 0, NULL), PC_ERR_STATE);
     CHECK_STATUS(pc_cache_flush(t->cache), PC_ERR_STATE);

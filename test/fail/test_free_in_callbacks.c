@@ -220,7 +220,7 @@ static void stored_states(void)
     if (every_object[CACHE])
         pc_cache_set_quota(every_object[CACHE], PC_TIER_RAM, "salt", 4, 1 << 16);
     if (every_object[CACHE])
-        pc_cache_prometheus(every_object[CACHE], text, sizeof text, &size);
+        pc_cache_prometheus(every_object[CACHE], text, sizeof text, &size, NULL);
     if (every_object[CACHE])
         pc_cache_unpin(every_object[CACHE], key, 1);
     if (every_object[CACHE])

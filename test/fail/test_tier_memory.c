@@ -135,7 +135,9 @@ static pc_status use(worker *w, int32_t number, pc_test_rng *rng)
     raw.block_bytes = bytes;
     raw.block_count = LAYERS;
     if ((status = pc_key_base(base, &parts)) < 0
-        || (status = pc_key_segment(key, base, NULL, 0, 0, tokens, NULL, TOKENS)) < 0
+        || (status = pc_key_segment(key, &(pc_key_segment_args){sizeof(pc_key_segment_args), base,
+                                                                NULL, 0, 0, tokens, NULL, TOKENS}))
+               < 0
         || (status = pc_cache_get(&segment, w->cache, key, &raw, 0, &info)) < 0)
         return status;
     if (status == PC_MISS)

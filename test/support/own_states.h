@@ -40,7 +40,8 @@ static inline void own_make(own_states *s, const char *salt, int32_t number, uin
     parts.salt = salt && *salt ? salt : NULL;
     parts.salt_size = salt ? strlen(salt) : 0;
     CHECK_OK(pc_key_base(base, &parts));
-    CHECK_OK(pc_key_segment(s->key, base, NULL, 0, 0, &s->token, NULL, 1));
+    CHECK_OK(pc_key_segment(s->key, &(pc_key_segment_args){sizeof(pc_key_segment_args), base, NULL,
+                                                           0, 0, &s->token, NULL, 1}));
     s->raw = (pc_raw)PC_RAW_INIT;
     s->raw.model = s->model;
     strcpy(s->raw.architecture, "own");

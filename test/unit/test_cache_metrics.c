@@ -12,11 +12,11 @@ static char *text_of(pc_cache *cache, size_t *size)
 {
     char *text;
     size_t again;
-    CHECK_OK(pc_cache_prometheus(cache, NULL, 0, size));
+    CHECK_OK(pc_cache_prometheus(cache, NULL, 0, size, NULL));
     CHECK(*size > 1000);
     text = malloc(*size + 1);
     memset(text, '#', *size + 1);
-    CHECK_OK(pc_cache_prometheus(cache, text, *size, &again));
+    CHECK_OK(pc_cache_prometheus(cache, text, *size, &again, NULL));
     CHECK_INT(again, *size);
     CHECK(text[*size] == '#'); /* nothing beyond */
     text[*size] = '\0';
@@ -112,6 +112,39 @@ static void compare(pc_cache *cache, double hits, double lookups)
     free(text);
 }
 
+/* Labels stand before the tier, or alone; what is none is refused. */
+static void labels(pc_cache *cache)
+{
+    static const char *const wrong[] = {"a",         "a=b",       "a=\"b",          "a=\"b\",",
+                                        "1a=\"b\"",  "=\"b\"",    "a=\"b\"b=\"c\"", "a=\"\n\"",
+                                        "a=\"\\x\"", "a=\"b\\\"", "a=\"b\"}\nx 1"};
+    pc_prometheus_options o = PC_PROMETHEUS_OPTIONS_INIT;
+    static char text[65536], longest[300];
+    size_t size = 0;
+    o.labels = "model=\"a \\\"b\\\\\",zone=\"\"";
+    CHECK_OK(pc_cache_prometheus(cache, text, sizeof text - 1, &size, &o));
+    text[size] = 0;
+    check_lines(text);
+    CHECK(value(text, "promptcache_lookups_total{model=\"a \\\"b\\\\\",zone=\"\"}") >= 0);
+    CHECK(value(text, "promptcache_tier_segments{model=\"a \\\"b\\\\\",zone=\"\",tier=\"ram\"}")
+          >= 0);
+    CHECK(strstr(text, "promptcache_tier_segments{tier") == NULL);
+    o.labels = "";
+    CHECK_OK(pc_cache_prometheus(cache, text, sizeof text - 1, &size, &o));
+    text[size] = 0;
+    CHECK(value(text, "promptcache_lookups_total") >= 0);
+    for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
+        o.labels = wrong[i];
+        if (!CHECK_STATUS(pc_cache_prometheus(cache, text, sizeof text, &size, &o), PC_ERR_INVALID))
+            fprintf(stderr, "    %s\n", wrong[i]);
+    }
+    CHECK_ERROR_HAS("labels: byte 1");
+    memset(longest, 'a', sizeof longest - 1);
+    o.labels = longest;
+    CHECK_STATUS(pc_cache_prometheus(cache, text, sizeof text, &size, &o), PC_ERR_INVALID);
+    CHECK_ERROR_HAS("more than 255 bytes");
+}
+
 int main(void)
 {
     pc_context *context = NULL;
@@ -123,12 +156,13 @@ int main(void)
     compare(cache, 0, 0);
     use(cache);
     compare(cache, 7, 14);
+    labels(cache);
     memset(little, '.', sizeof little);
-    CHECK_STATUS(pc_cache_prometheus(cache, little, 5, &size), PC_ERR_LIMIT);
+    CHECK_STATUS(pc_cache_prometheus(cache, little, 5, &size, NULL), PC_ERR_LIMIT);
     CHECK(size > 1000 && little[5] == '.');
-    CHECK_STATUS(pc_cache_prometheus(NULL, little, 5, &size), PC_ERR_INVALID);
-    CHECK_STATUS(pc_cache_prometheus(cache, NULL, 5, &size), PC_ERR_INVALID);
-    CHECK_STATUS(pc_cache_prometheus(cache, little, 5, NULL), PC_ERR_INVALID);
+    CHECK_STATUS(pc_cache_prometheus(NULL, little, 5, &size, NULL), PC_ERR_INVALID);
+    CHECK_STATUS(pc_cache_prometheus(cache, NULL, 5, &size, NULL), PC_ERR_INVALID);
+    CHECK_STATUS(pc_cache_prometheus(cache, little, 5, NULL, NULL), PC_ERR_INVALID);
     pc_cache_free(cache);
     pc_context_free(context);
     return pc_test_end();

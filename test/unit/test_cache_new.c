@@ -181,7 +181,7 @@ static void full_disk(pc_context *context, int what, int number)
     CHECK_INT(info.reason, PC_REASON_IO);
     s = disk_of(cache);
     CHECK(s.lookups == 1 && s.load_failed == 1);
-    CHECK_OK(pc_cache_prometheus(cache, text, sizeof text - 1, &size));
+    CHECK_OK(pc_cache_prometheus(cache, text, sizeof text - 1, &size, NULL));
     text[size] = 0;
     CHECK(strstr(text, "\npromptcache_tier_out_of_use{tier=\"disk\"} 11\n")
           && strstr(text, "\npromptcache_tier_out_of_use{tier=\"ram\"} 0\n"));

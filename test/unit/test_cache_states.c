@@ -92,7 +92,8 @@ static void key_of(const host *h, uint8_t key[32])
     parts.salt = "tenant-1";
     parts.salt_size = 8;
     CHECK_OK(pc_key_base(base, &parts));
-    CHECK_OK(pc_key_segment(key, base, NULL, 0, 0, tokens, gaps, TOKENS));
+    CHECK_OK(pc_key_segment(key, &(pc_key_segment_args){sizeof(pc_key_segment_args), base, NULL, 0,
+                                                        0, tokens, gaps, TOKENS}));
 }
 
 static pc_cache *open_cache(pc_context *context, const char *folder, uint64_t flags)
@@ -207,18 +208,24 @@ static void published_vectors(void)
     b.salt_size = 8;
     CHECK_OK(pc_key_base(base_b, &b));
     is_published(base_b, doc, "base-b");
-    CHECK_OK(pc_key_segment(a1, base_a, NULL, 99, 0, ids, NULL, 3));
+    CHECK_OK(pc_key_segment(a1, &(pc_key_segment_args){sizeof(pc_key_segment_args), base_a, NULL,
+                                                       99, 0, ids, NULL, 3}));
     is_published(a1, doc, "segment-a1");
-    CHECK_OK(pc_key_segment(other, base_a, NULL, 0, 0, ids, none,
-                            3)); /* the same positions, written out */
+    CHECK_OK(pc_key_segment(
+        other, &(pc_key_segment_args){sizeof(pc_key_segment_args), base_a, NULL, 0, 0, ids, none,
+                                      3})); /* the same positions, written out */
     CHECK(!memcmp(other, a1, 32));
-    CHECK_OK(pc_key_segment(a2, base_a, a1, 3, 0, ids + 3, NULL, 4));
+    CHECK_OK(pc_key_segment(a2, &(pc_key_segment_args){sizeof(pc_key_segment_args), base_a, a1, 3,
+                                                       0, ids + 3, NULL, 4}));
     is_published(a2, doc, "segment-a2");
-    CHECK_OK(pc_key_segment(other, base_a, a2, -2, 0, ids, NULL, 1));
+    CHECK_OK(pc_key_segment(other, &(pc_key_segment_args){sizeof(pc_key_segment_args), base_a, a2,
+                                                          -2, 0, ids, NULL, 1}));
     is_published(other, doc, "segment-a3");
-    CHECK_OK(pc_key_segment(other, base_a, NULL, 0, 0, ids, holes, 3));
+    CHECK_OK(pc_key_segment(other, &(pc_key_segment_args){sizeof(pc_key_segment_args), base_a, NULL,
+                                                          0, 0, ids, holes, 3}));
     is_published(other, doc, "segment-gap");
-    CHECK_OK(pc_key_segment(other, base_b, NULL, 0, 17, NULL, NULL, 0));
+    CHECK_OK(pc_key_segment(other, &(pc_key_segment_args){sizeof(pc_key_segment_args), base_b, NULL,
+                                                          0, 17, NULL, NULL, 0}));
     is_published(other, doc, "segment-empty");
     free(doc);
 }
@@ -245,11 +252,21 @@ static void refused_keys(void)
     p.layout = 0;
     p.salt_size = 1;
     CHECK_STATUS(pc_key_base(base, &p), PC_ERR_INVALID);
-    CHECK_STATUS(pc_key_segment(key, NULL, NULL, 0, 0, tokens, NULL, 2), PC_ERR_INVALID);
-    CHECK_STATUS(pc_key_segment(NULL, base, NULL, 0, 0, tokens, NULL, 2), PC_ERR_INVALID);
-    CHECK_STATUS(pc_key_segment(key, base, NULL, 0, 0, NULL, NULL, 2), PC_ERR_INVALID);
-    CHECK_STATUS(pc_key_segment(key, base, NULL, 0, 0, tokens, from_one, 2), PC_ERR_INVALID);
-    CHECK_STATUS(pc_key_segment(key, base, NULL, 0, 0, tokens, back, 2), PC_ERR_INVALID);
+    CHECK_STATUS(pc_key_segment(key, &(pc_key_segment_args){sizeof(pc_key_segment_args), NULL, NULL,
+                                                            0, 0, tokens, NULL, 2}),
+                 PC_ERR_INVALID);
+    CHECK_STATUS(pc_key_segment(NULL, &(pc_key_segment_args){sizeof(pc_key_segment_args), base,
+                                                             NULL, 0, 0, tokens, NULL, 2}),
+                 PC_ERR_INVALID);
+    CHECK_STATUS(pc_key_segment(key, &(pc_key_segment_args){sizeof(pc_key_segment_args), base, NULL,
+                                                            0, 0, NULL, NULL, 2}),
+                 PC_ERR_INVALID);
+    CHECK_STATUS(pc_key_segment(key, &(pc_key_segment_args){sizeof(pc_key_segment_args), base, NULL,
+                                                            0, 0, tokens, from_one, 2}),
+                 PC_ERR_INVALID);
+    CHECK_STATUS(pc_key_segment(key, &(pc_key_segment_args){sizeof(pc_key_segment_args), base, NULL,
+                                                            0, 0, tokens, back, 2}),
+                 PC_ERR_INVALID);
     CHECK_ERROR_HAS("token 1");
 }
 

@@ -254,7 +254,7 @@ static void at_next_use(void)
     pc__write_reused(w.cache, &key, one, 0); /* it is there now */
     CHECK_OK(pc_cache_flush(w.cache));
     CHECK_INT(w.tiers[PC_TIER_DISK].puts, 2);
-    CHECK_OK(pc_cache_prometheus(w.cache, text, sizeof text, &size));
+    CHECK_OK(pc_cache_prometheus(w.cache, text, sizeof text, &size, NULL));
     snprintf(line, sizeof line, "promptcache_tier_dropped_total{tier=\"disk\"} 1\n");
     CHECK(size < sizeof text && (text[size] = 0, strstr(text, line)));
     pc__segment_unref(all);

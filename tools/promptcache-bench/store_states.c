@@ -54,7 +54,9 @@ int state_key(const store_state *s, const bench_model *b, uint64_t alias, uint8_
     parts.salt = &alias;
     parts.salt_size = sizeof alias;
     return pc_key_base(base, &parts) >= 0
-           && pc_key_segment(key, base, NULL, 0, 0, s->tokens, NULL, s->raw.token_count) >= 0;
+           && pc_key_segment(key, &(pc_key_segment_args){sizeof(pc_key_segment_args), base, NULL, 0,
+                                                         0, s->tokens, NULL, s->raw.token_count})
+                  >= 0;
 }
 
 static int compute(store_state *s, const bench_model *b, size_t tokens)

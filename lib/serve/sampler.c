@@ -193,17 +193,6 @@ pc_status pc__sampler_init(pc__sampler *s, const pc_allocator *mem, const pc_sam
     return status;
 }
 
-pc_status pc__sampler_copy(pc__sampler *to, const pc__sampler *from)
-{
-    pc_status status;
-    PC__TRY_RETURN(pc__sampler_init(to, from->mem, &from->options, 0, from->vocab));
-    memcpy(to->state, from->state, sizeof to->state);
-    status = pc__sampler_replay(to, from);
-    if (status < 0)
-        pc__sampler_end(to);
-    return status;
-}
-
 void pc__sampler_end(pc__sampler *s)
 {
     if (s->mem) {

@@ -50,7 +50,6 @@ pc_status pc__sampling_read(pc_sampling *out, const pc_sampling *in, const char 
  * vocabulary has tokens. */
 pc_status pc__sampler_init(pc__sampler *sampler, const pc_allocator *mem,
                            const pc_sampling *options, uint64_t seed_offset, size_t vocab);
-pc_status pc__sampler_copy(pc__sampler *to, const pc__sampler *from);
 /* Appends the other's history. */
 pc_status pc__sampler_replay(pc__sampler *to, const pc__sampler *from);
 void pc__sampler_end(pc__sampler *sampler); /* zeroed: does nothing */

@@ -46,6 +46,10 @@ needed() {
             ! grep -q "^build $target: phony " "$1/build.ninja" || echo "$target"
         done
     fi
+    if grep -qxE 'test_(consumer|description|cffi|cffi_demo)' "$1.tests" && # files of a folder
+        grep -q "^build promptcache_description: phony " "$1/build.ninja"; then
+        echo promptcache_description
+    fi
     find "$1" -name CTestTestfile.cmake -exec cat {} + |
         sed -n 's/^add_test(\(\[=*\[\)\{0,1\}\([A-Za-z0-9_]*\)\(]=*]\)\{0,1\} /\2 /p' |
         awk -v folder="\"$(pwd)/$1/" 'NR == FNR { chosen[$1]; next }

@@ -24,18 +24,12 @@ pc_status pc__gather_new(pc__gather **out, pc__request *r)
                        pc__request_sees_all(r) ? &pc__gather_exact_ops : &pc__gather_units_ops);
 }
 
-/* Their states are those of the request's rows if no token is computed again and none sees what
- * stands behind it. */
+/* Of new text behind modules. Their states are those of the request's rows if no token is computed
+ * again and none sees what stands behind it. */
 static int has_blocks(const pc__request *r)
 {
-    const pc_prompt *prompt = r->prompt;
-    if (pc__request_sees_all(r) || r->options->repair > PC_REPAIR_NONE
-        || r->options->visibility != PC_VISIBLE_BY_POSITION)
-        return 0;
-    for (size_t p = 0; p < prompt->part_count; p++)
-        if (prompt->parts[p].is_block)
-            return 1;
-    return 0;
+    return r->prompt->blocks && !pc__request_sees_all(r) && r->options->repair <= PC_REPAIR_NONE
+           && r->options->visibility == PC_VISIBLE_BY_POSITION;
 }
 
 pc_status pc__gather_new_text(pc__gather **out, pc__request *r)

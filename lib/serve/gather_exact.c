@@ -18,7 +18,7 @@ typedef struct exact_gather {
     pc__gather base;
     pc__request_tenants tenants;
     int behind;          /* the schema's parts have their segments */
-    int overlap;         /* parts do: text of the prompt runs into the next module's range */
+    int overlap;         /* and parts overlap: text of the prompt runs into a module's range */
     size_t blocks;       /* [0, blocks): new text is kept, because a block of it follows */
     uint32_t *reasons;   /* [parts] PC_REASON_… why it was not reused */
     size_t kept_tokens;  /* of all kept parts */
@@ -88,7 +88,7 @@ static void name_keys(exact_gather *e)
 {
     pc__request *r = e->base.request;
     pc__key_chain chain = {.model = r->model, .tenants = &e->tenants};
-    size_t first = e->behind && e->overlap ? r->prompt->part_count : 0;
+    size_t first = e->overlap ? r->prompt->part_count : 0;
     for (size_t p = 0; p < first; p++)
         if (part_at(e, p)->count && pc__part_is_cached(part_at(e, p)))
             pc__key_chain_pass(&chain, part_at(e, p)->start, &r->parts[p].key);

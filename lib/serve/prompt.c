@@ -54,7 +54,7 @@ pc_status pc__prompt_flags(uint64_t *flags, const char *call, const pc_prompt_op
 
 /* ------------------------------------------------------------------ blocks */
 
-/* Parts [first, *end) are new text without a gap; returns its tokens. */
+/* Parts [first, *end) are new text without a gap: returns its tokens. Or one other part: 0. */
 static size_t text_run(const pc__resolved *resolved, size_t first, size_t *end)
 {
     const pc__part *parts = resolved->parts;
@@ -64,7 +64,7 @@ static size_t text_run(const pc__resolved *resolved, size_t first, size_t *end)
             break;
         count += parts[p].count;
     }
-    *end = p;
+    *end = p > first ? p : first + 1;
     return count;
 }
 
@@ -111,11 +111,10 @@ static void cut_texts(pc_prompt *prompt)
         if (block_count(tokens)) {
             to = cut_run(prompt, to, prompt->tokens + used, p, end);
             used += tokens;
-            continue;
+        } else {
+            memcpy(to, resolved->parts + p, (end - p) * sizeof *to);
+            to += end - p;
         }
-        end = end > p ? end : p + 1;
-        memcpy(to, resolved->parts + p, (end - p) * sizeof *to);
-        to += end - p;
     }
     prompt->parts = prompt->blocks;
     prompt->part_count = (size_t)(to - prompt->blocks);
@@ -126,7 +125,7 @@ static pc_status cut_new_text(pc_prompt *prompt)
     const pc__resolved *resolved = prompt->resolved;
     const pc_allocator *mem = &prompt->model->context->mem;
     size_t tokens = 0, blocks = 0;
-    for (size_t p = 0, end; p<resolved->part_count; p = end> p ? end : p + 1) {
+    for (size_t p = 0, end; p < resolved->part_count; p = end) {
         size_t count = text_run(resolved, p, &end);
         tokens += block_count(count) ? count : 0;
         blocks += block_count(count);

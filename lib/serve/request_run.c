@@ -77,12 +77,12 @@ static pc_status gather_new_text(pc__request *r)
 static pc_status find_segments(pc__request *r, float *logits, pc__memo_answer *answer)
 {
     int asks_memo = pc__request_asks_memo(r);
-    if (r->prompt->given)
+    if (r->prompt->given) {
         PC__TRY_RETURN(use_given(r));
-    else if (!pc__request_reuses_nothing(r))
+    } else if (!pc__request_reuses_nothing(r)) {
         PC__TRY_RETURN(gather_parts(r, asks_memo, logits, answer));
-    if (!pc__request_reuses_nothing(r) && !r->prompt->given)
         PC__TRY_RETURN(gather_new_text(r));
+    }
     pc__request_judge(r);
     return r->bench->baseline == PC_BASELINE_COPIES ? copy_hits(r) : PC_OK;
 }

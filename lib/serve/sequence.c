@@ -148,6 +148,16 @@ void pc_sequence_free(pc_sequence *s)
     pc__sequence_unref(s);
 }
 
+/* Options of a sequence, which is one sample. To be ended, on failure too. */
+static pc_status read_options(pc__generation *g, const pc_model *model,
+                              const pc_generate_options *options, const char *call)
+{
+    PC__TRY_RETURN(pc__generation_init(g, model, options, call));
+    if (g->options.samples > 1)
+        return pc__fail(PC_ERR_INVALID, "%s: a sequence is one sample; use pc_sequence_fork", call);
+    return PC_OK;
+}
+
 pc_status pc_sequence_new(pc_sequence **out, const pc_prompt *prompt, pc_cache *cache,
                           const pc_generate_options *options)
 {
@@ -161,11 +171,8 @@ pc_status pc_sequence_new(pc_sequence **out, const pc_prompt *prompt, pc_cache *
     if (!prompt)
         return pc__fail(PC_ERR_INVALID, "pc_sequence_new: prompt is NULL");
     PC__TRY_RETURN(pc__model_can_go_on(prompt->model));
-    PC__TRY_RETURN(pc__generation_init(&generation, prompt->model, options, "pc_sequence_new"));
-    if (generation.options.samples > 1)
-        status = pc__fail(PC_ERR_INVALID,
-                          "pc_sequence_new: a sequence is one sample; use pc_sequence_fork");
-    else
+    status = read_options(&generation, prompt->model, options, "pc_sequence_new");
+    if (status >= 0)
         status = pc__sequence_make(out, prompt, cache, &generation);
     pc__generation_end(&generation, &prompt->model->context->mem);
     return status;
@@ -254,14 +261,12 @@ void pc__sequence_end_cancelled(pc_sequence *s)
 static pc_status emit_text(pc_sequence *s, size_t from)
 {
     const pc_generate_options *o = &s->generation.options;
-    int32_t said;
     if (!o->on_text || s->text.final == from)
         return PC_OK;
     pc__callback_begin();
-    said = o->on_text(o->on_text_user, s->sample, s->text.text.data + from, s->text.final - from);
-    if (said < 0)
-        return pc__callback_failed(said, "on_text");
-    return said ? PC_END : PC_OK;
+    return pc__sequence_said(
+        o->on_text(o->on_text_user, s->sample, s->text.text.data + from, s->text.final - from),
+        "on_text");
 }
 
 pc_status pc__sequence_end_turn(pc_sequence *s)
@@ -524,12 +529,7 @@ pc_status pc_sequence_set_options(pc_sequence *s, const pc_generate_options *opt
     if (!s)
         return pc__fail(PC_ERR_INVALID, "%s: sequence is NULL", call);
     PC__TRY_RETURN(pc__sequence_check(s, 0, call));
-    PC__TRY_RETURN(pc__generation_init(&changed, s->model, options, call));
-    if (changed.options.samples > 1) {
-        status = pc__fail(PC_ERR_INVALID, "%s: a sequence is one sample; use pc_sequence_fork",
-                          call);
-        goto done;
-    }
+    PC__TRY(read_options(&changed, s->model, options, call), done);
     PC__TRY(pc__sampler_init(&sampler, s->mem, &changed.sampling, 0, drawn_vocabulary(s->model)),
             done);
     PC__TRY(pc__sampler_replay(&sampler, &s->sampler), done);

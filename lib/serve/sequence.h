@@ -83,6 +83,8 @@ void pc__sequence_sample(pc_sequence *sequence, float *logits);
 /* Ends it with an error, right behind the call that gave it. */
 void pc__sequence_fail(pc_sequence *sequence, pc_status status);
 void pc__sequence_keep_error(pc_sequence *sequence, pc_status status);
+/* What its function of this name said: PC_OK to go on, PC_END to stop, or the error. */
+pc_status pc__sequence_said(int32_t said, const char *function);
 /* Ends one that asked_cancel, unless it has finished. */
 void pc__sequence_end_cancelled(pc_sequence *sequence);
 /* A copy that samples on its own. `sampling` NULL: from the original's seed + the copy's number. */

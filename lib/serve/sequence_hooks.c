@@ -2,17 +2,21 @@
 #include "serve/logprobs.h"
 #include "serve/sequence.h"
 
+pc_status pc__sequence_said(int32_t said, const char *function)
+{
+    if (said < 0)
+        return pc__callback_failed(said, "%s", function);
+    return said ? PC_END : PC_OK;
+}
+
 pc_status pc__sequence_ask_logits(pc_sequence *s, float *logits)
 {
     const pc_generate_options *o = &s->generation.options;
-    int32_t said;
     if (!o->on_logits)
         return PC_OK;
     pc__callback_begin();
-    said = o->on_logits(o->on_logits_user, s->sample, logits, s->sampler.vocab);
-    if (said < 0)
-        return pc__callback_failed(said, "on_logits");
-    return said ? PC_END : PC_OK;
+    return pc__sequence_said(o->on_logits(o->on_logits_user, s->sample, logits, s->sampler.vocab),
+                             "on_logits");
 }
 
 pc_status pc__sequence_give_token(pc_sequence *s, int64_t position)
@@ -20,7 +24,7 @@ pc_status pc__sequence_give_token(pc_sequence *s, int64_t position)
     const pc_generate_options *o = &s->generation.options;
     pc__logprobs of;
     pc_token given = {.struct_size = sizeof given};
-    int32_t token = s->tokens[s->count - 1], said;
+    int32_t token = s->tokens[s->count - 1];
     if (!o->on_token)
         return PC_OK;
     pc__logprobs_of(&of, s->logits, s->sampler.vocab, o->top_logprobs);
@@ -32,8 +36,5 @@ pc_status pc__sequence_give_token(pc_sequence *s, int64_t position)
     given.top_logprobs = of.logprobs;
     given.top_count = of.count;
     pc__callback_begin();
-    said = o->on_token(o->on_token_user, &given);
-    if (said < 0)
-        return pc__callback_failed(said, "on_token");
-    return said ? PC_END : PC_OK;
+    return pc__sequence_said(o->on_token(o->on_token_user, &given), "on_token");
 }

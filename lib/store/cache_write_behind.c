@@ -121,33 +121,34 @@ static int count_bytes(atomic_uint_fast64_t *counter, uint64_t bytes, uint64_t r
     return 0;
 }
 
-/* 1: the segment's bytes are counted. `wait`: until they can be. More than the room go alone where
- * that takes no memory, in RAM, or where the caller keeps it so long. */
-static int take_room(pc_cache *cache, const pc_segment *segment, int in_ram, uint64_t own,
-                     uint32_t wait)
+/* Counts the segment's bytes, and returns the counter; NULL: there is no room now. `wait`: until
+ * there is. More than the room go alone where that takes no memory, in RAM, or where the caller
+ * keeps it so long. */
+static atomic_uint_fast64_t *take_room(pc_cache *cache, const pc_segment *segment, int in_ram,
+                                       uint64_t own, uint32_t wait)
 {
     atomic_uint_fast64_t *counter = in_ram ? &cache->inside : &cache->outside;
     uint64_t room = in_ram ? cache->room_inside : cache->room_outside;
     while (!count_bytes(counter, segment->bytes, room, in_ram || wait, own)) {
         if (!wait)
-            return 0;
+            return NULL;
         pc__io_await_write(cache->io);
     }
-    return 1;
+    return counter;
 }
 
 /* Makes a job and counts its bytes. NULL: *reason says why not. */
 static write_job *new_job(pc_cache *cache, const pc_segment *segment, uint32_t tier, int in_ram,
                           uint64_t own, uint32_t wait, uint32_t *reason)
 {
-    atomic_uint_fast64_t *counter = in_ram ? &cache->inside : &cache->outside;
+    atomic_uint_fast64_t *counter;
     int is_probe;
     write_job *w;
     *reason = pc__estimate_refusal(&cache->estimate, tier, pc__now(), &is_probe);
     if (*reason)
         return NULL;
     *reason = PC_REASON_NO_ROOM;
-    if (!take_room(cache, segment, in_ram, own, wait))
+    if (!(counter = take_room(cache, segment, in_ram, own, wait)))
         return NULL;
     w = pc__calloc(&cache->context->mem, 1, sizeof *w);
     if (!w) {

@@ -246,11 +246,8 @@ static pc_status check_numbers(template_reading *r, pc__chat *chat)
     char words[MOST][16];
     pc__jinja_message talk[MOST] = {{"system", S}};
     int64_t number = pc__jinja_largest_number(r->jinja);
-    size_t most = (size_t)(number < LEAST     ? LEAST
-                           : number > LARGEST ? LARGEST
-                                              : number)
-                      / 2
-                  + BEYOND;
+    int64_t beyond = number < LEAST ? LEAST : number > LARGEST ? LARGEST : number;
+    size_t most = (size_t)beyond / 2 + BEYOND;
     for (size_t i = 1; i < 2 * most; i++) {
         snprintf(words[i], sizeof words[i], "mEssage%zuwords", i);
         talk[i] = (pc__jinja_message){i % 2 ? "user" : "assistant", words[i]};

@@ -453,9 +453,8 @@ static void no_numbers(void)
             memset(&t, 0, sizeof t);
             ops.step = spoilt_step;
             ops.truncate = cuts ? ops.truncate : NULL;
-            CHECK_OK(pc_context_new(&t.w.context, NULL));
-            t.w.toy = pc_toy_new(7, 0, 0);
-            CHECK_OK(pc_model_from_ops(&t.w.model, t.w.context, &ops, t.w.toy, pc_toy_free, NULL));
+            if (!CHECK(toy_start_ops(&t.w, NULL, &ops, 0, 0, NULL)))
+                return;
             CHECK_OK(pc_prompt_from_text(&t.prompt, t.w.model, "what is the word", 16, NULL));
             CHECK_OK(pc_batch_new(&t.batch, t.w.model, NULL));
             for (int with = 0; with < 2; with++) {
@@ -495,18 +494,17 @@ static pc_status dead_step(void *user, const pc_step_args *args)
 /* What has killed the model is final. */
 static void dead(void)
 {
-    pc_context *context = NULL;
-    pc_model *model = NULL;
+    toy_world w;
     pc_model_ops ops = pc_toy_ops();
     pc_prompt *prompt = NULL;
     pc_batch *batch = NULL;
     pc_sequence *s = NULL, *copy = NULL;
     pc_generate_options o = options();
     ops.step = dead_step;
-    CHECK_OK(pc_context_new(&context, NULL));
-    CHECK_OK(pc_model_from_ops(&model, context, &ops, pc_toy_new(7, 0, 0), pc_toy_free, NULL));
-    CHECK_OK(pc_prompt_from_text(&prompt, model, "the word", 8, NULL));
-    CHECK_OK(pc_batch_new(&batch, model, NULL));
+    if (!CHECK(toy_start_ops(&w, NULL, &ops, 0, 0, NULL)))
+        return;
+    CHECK_OK(pc_prompt_from_text(&prompt, w.model, "the word", 8, NULL));
+    CHECK_OK(pc_batch_new(&batch, w.model, NULL));
     CHECK_OK(pc_sequence_new(&s, prompt, NULL, &o));
     CHECK_OK(pc_batch_add(batch, s));
     CHECK_STATUS(pc_batch_step(batch), PC_END);
@@ -519,8 +517,7 @@ static void dead(void)
     pc_sequence_free(s);
     pc_batch_free(batch);
     pc_prompt_free(prompt);
-    pc_model_free(model);
-    pc_context_free(context);
+    toy_end(&w);
 }
 
 /* ------------------------------------------------------------------------- the list of changes */

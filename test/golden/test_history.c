@@ -7,7 +7,6 @@
 #include <string.h>
 
 #include "at_rest.h"
-#include "base/splitmix.h"
 #include "request_logits.h"
 
 enum { MOST_TEXT = 4096, BLOCK = PC__BLOCK_TOKENS, NAMES = 5 };
@@ -20,11 +19,11 @@ static const char *const says[] = {
     "I do not know the job of a clerk. ",  "Is the desk of Sara Lopez 713? ",
     "The team of Hugo Brook is research. "};
 
-static uint64_t seed = 5;
+static pc_test_rng rng = {5};
 
 static size_t below(size_t n)
 {
-    return (size_t)(pc__splitmix_next(&seed) % n);
+    return (size_t)(pc_test_bits(&rng) % n);
 }
 
 typedef struct world {

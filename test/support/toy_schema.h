@@ -30,11 +30,11 @@ static const char toy_schema[] =
     "<scaffold modules=\"a b\"/>"
     "</schema>";
 
-static inline int toy_start(toy_world *w, const pc_allocator *mem, int learned,
-                            int32_t context_length, const char *schema)
+/* `ops`: the toy's, or with some of them replaced. */
+static inline int toy_start_ops(toy_world *w, const pc_allocator *mem, const pc_model_ops *ops,
+                                int learned, int32_t context_length, const char *schema)
 {
     pc_context_options o = PC_CONTEXT_OPTIONS_INIT;
-    pc_model_ops ops = pc_toy_ops();
     pc_model_options plain = PC_MODEL_OPTIONS_INIT;
     pc_status status;
     plain.chat_template = "none"; /* chat tags add nothing */
@@ -44,7 +44,7 @@ static inline int toy_start(toy_world *w, const pc_allocator *mem, int learned,
     w->toy = pc_toy_new(7, learned, context_length);
     status = pc_context_new(&w->context, &o);
     if (status >= 0)
-        status = pc_model_from_ops(&w->model, w->context, &ops, w->toy, pc_toy_free, &plain);
+        status = pc_model_from_ops(&w->model, w->context, ops, w->toy, pc_toy_free, &plain);
     if (status < 0)
         pc_toy_free(w->toy);
     if (status >= 0)
@@ -54,6 +54,13 @@ static inline int toy_start(toy_world *w, const pc_allocator *mem, int learned,
     if (status < 0)
         fprintf(stderr, "%s\n", pc_error_text());
     return status >= 0;
+}
+
+static inline int toy_start(toy_world *w, const pc_allocator *mem, int learned,
+                            int32_t context_length, const char *schema)
+{
+    pc_model_ops ops = pc_toy_ops();
+    return toy_start_ops(w, mem, &ops, learned, context_length, schema);
 }
 
 static inline void toy_end(toy_world *w)

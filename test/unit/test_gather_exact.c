@@ -6,7 +6,6 @@
 #include <stdlib.h>
 
 #include "at_rest.h"
-#include "base/splitmix.h"
 #include "request_logits.h"
 #include "toy_schema.h"
 
@@ -17,11 +16,11 @@ static const char *const words[WORDS] = {"the ", "word ", "is ",  "here ", "it "
 static const char *const imports[PARTS] = {"<a x=\"some\"/>", "<a x=\"one of the\"/>", "<b/>",
                                            "<u2/>",           "<n><in/></n>",          "<c/>"};
 
-static uint64_t seed;
+static pc_test_rng rng = {29};
 
 static size_t below(size_t n)
 {
-    return (size_t)(pc__splitmix_next(&seed) % n);
+    return (size_t)(pc_test_bits(&rng) % n);
 }
 
 static void say(char *text, size_t count)
@@ -161,36 +160,45 @@ static void other_beginnings(void)
     toy_end(&w);
 }
 
+/* A module and text of more than two blocks. */
+static pc_prompt *long_prompt(const toy_world *w)
+{
+    char text[MOST_TEXT] = "<prompt><b/>";
+    say(text, 150);
+    strcat(text, "</prompt>");
+    return toy_prompt(w, text);
+}
+
+/* From position `first` on the states are another tenant's. */
+static pc_stats run_for(const toy_world *w, const pc_prompt *prompt, int64_t first,
+                        const char *tenant)
+{
+    float logits[TOY_VOCAB];
+    const pc_salt salt = {first, tenant, strlen(tenant)};
+    pc__generation g = generation_of(0, 0);
+    g.options.salts = &salt;
+    g.options.salt_count = 1;
+    return request_run(prompt, w->cache, &g, logits);
+}
+
 /* A block belongs to the tenant of all of its tokens, or to none. */
 static void tenants(void)
 {
-    char text[MOST_TEXT] = "<prompt><b/>";
-    float logits[TOY_VOCAB];
+    static const char *const names[] = {"one", "two", "one"};
     toy_world w;
     if (!CHECK(toy_start(&w, NULL, 0, 0, toy_schema)))
         return;
-    say(text, 150);
-    strcat(text, "</prompt>");
-    pc_prompt *prompt = toy_prompt(&w, text);
+    pc_prompt *prompt = long_prompt(&w);
     int64_t start = 0;
     for (size_t p = 0; p < prompt->part_count; p++)
         if (prompt->parts[p].is_block && !start)
             start = prompt->parts[p].start;
     for (int i = 0; i < 3; i++) {
-        static const char *const names[] = {"one", "two", "one"};
-        pc_salt salt = {start, names[i], 3};
-        pc__generation g = generation_of(0, 0);
-        g.options.salts = &salt;
-        g.options.salt_count = 1;
-        pc_stats stats = request_run(prompt, w.cache, &g, logits);
+        pc_stats stats = run_for(&w, prompt, start, names[i]);
         CHECK(i == 2 ? stats.tokens_new <= 64 : stats.tokens_new >= 150);
     }
     for (int i = 0; i < 2; i++) { /* a tenant begins within the first block */
-        pc_salt salt = {start + 10, "three", 5};
-        pc__generation g = generation_of(0, 0);
-        g.options.salts = &salt;
-        g.options.salt_count = 1;
-        pc_stats stats = request_run(prompt, w.cache, &g, logits);
+        pc_stats stats = run_for(&w, prompt, start + 10, "three");
         CHECK(i ? stats.tokens_new >= 64 && stats.tokens_new < 150 : stats.tokens_new >= 150);
     }
     pc_prompt_free(prompt);
@@ -200,14 +208,11 @@ static void tenants(void)
 /* Callers see the parts as they wrote them. */
 static void listing(void)
 {
-    char text[MOST_TEXT] = "<prompt><b/>";
     pc_part part = PC_PART_INIT;
     toy_world w;
     if (!CHECK(toy_start(&w, NULL, 0, 0, toy_schema)))
         return;
-    say(text, 150);
-    strcat(text, "</prompt>");
-    pc_prompt *prompt = toy_prompt(&w, text);
+    pc_prompt *prompt = long_prompt(&w);
     size_t count = pc_prompt_part_count(prompt);
     CHECK(prompt->part_count >= count + 2);
     CHECK_OK(pc_prompt_get_part(prompt, count - 1, &part));
@@ -250,7 +255,6 @@ static void no_memory(void)
 
 int main(void)
 {
-    seed = 29;
     random_talks(getenv("PC_TEST_LONG") ? 2000 : 150);
     learned_positions(20);
     other_beginnings();

@@ -362,17 +362,16 @@ static void limits(void)
 /* A model that cannot shorten its sequences. */
 static void no_truncate(void)
 {
-    pc_context *context = NULL;
-    pc_model *model = NULL;
+    toy_world w;
     pc_model_ops ops = pc_toy_ops();
     pc_prompt *prompt = NULL;
     pc_batch *batch = NULL;
     pc_sequence *s = NULL;
     ops.truncate = NULL;
-    CHECK_OK(pc_context_new(&context, NULL));
-    CHECK_OK(pc_model_from_ops(&model, context, &ops, pc_toy_new(7, 0, 0), pc_toy_free, NULL));
-    CHECK_OK(pc_prompt_from_text(&prompt, model, "the word", 8, NULL));
-    CHECK_OK(pc_batch_new(&batch, model, NULL));
+    if (!CHECK(toy_start_ops(&w, NULL, &ops, 0, 0, NULL)))
+        return;
+    CHECK_OK(pc_prompt_from_text(&prompt, w.model, "the word", 8, NULL));
+    CHECK_OK(pc_batch_new(&batch, w.model, NULL));
     CHECK_OK(pc_sequence_new(&s, prompt, NULL, NULL));
     CHECK_OK(pc_batch_add(batch, s));
     for (int i = 0; i < 3; i++)
@@ -387,8 +386,7 @@ static void no_truncate(void)
     pc_sequence_free(s);
     pc_batch_free(batch);
     pc_prompt_free(prompt);
-    pc_model_free(model);
-    pc_context_free(context);
+    toy_end(&w);
 }
 
 /* One that is named must be the tokenizer's. */

@@ -7,6 +7,7 @@ static const char *const exactness[] = {"?", "exact", "repaired", "approximate"}
 static const char *const repairs[] = {"scaffold", "none", "first", "top", "full"};
 static const char *const finishes[] = {"none",     "stop token", "stop string", "length",
                                        "callback", "error",      "cancelled"};
+enum { FINISHES = sizeof finishes / sizeof *finishes };
 
 json_t *stats_json(const pc_stats *s)
 {
@@ -35,7 +36,7 @@ json_t *stats_json(const pc_stats *s)
     json_object_set_new(row, "repair", json_integer(s->repair));
     json_object_set_new(row, "repair_level", json_string(repairs[s->repair % 5]));
     json_object_set_new(row, "miss_reason", json_string(reason_name(s->miss_reason)));
-    json_object_set_new(row, "finish", json_string(finishes[s->finish % 7]));
+    json_object_set_new(row, "finish", json_string(finishes[s->finish % FINISHES]));
     for (size_t i = 0; i < sizeof times / sizeof *times; i++)
         json_object_set_new(row, times[i].name, json_number(times[i].value));
     for (uint32_t t = PC_TIER_DEVICE; t < PC_TIER_COUNT; t++)
@@ -125,5 +126,5 @@ void print_stats(const pc_stats *s)
                (unsigned long long)s->rope_regime_length, (unsigned long long)s->rope_regime);
     print_memo(s);
     printf("answer: %llu tokens, ended by %s%s\n", (unsigned long long)s->tokens_generated,
-           s->finish == PC_FINISH_LENGTH ? "its " : "a ", finishes[s->finish % 7]);
+           s->finish == PC_FINISH_LENGTH ? "its " : "a ", finishes[s->finish % FINISHES]);
 }

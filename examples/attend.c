@@ -54,8 +54,9 @@ static pc_status attend(pc_context *context, void **pages)
         first[r + 1] = 2 * r + 2;
         positions[r] = PREFIX + TAIL;
     }
-    args.shape = &shape, args.runs = runs, args.run_count = RUNS;
-    args.positions = positions, args.first = first, args.spans = spans, args.row_count = ROWS;
+    args.shape = &shape, args.runs = runs, args.run_stride = sizeof *runs, args.run_count = RUNS;
+    args.positions = positions, args.first = first, args.row_count = ROWS;
+    args.spans = spans, args.span_stride = sizeof *spans;
     pc_status status = pc_plan_new(&plan, context, &args);
     for (size_t i = 0, at = 0; i < RUNS && status >= 0; at += runs[i++].tokens) {
         size_t bytes = pc_pages_bytes(&shape, runs[i].tokens);

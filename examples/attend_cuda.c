@@ -37,8 +37,10 @@ static pc_status attend(pc_context *at, const void *run, const float *q, float *
         spans[r] = (pc_row_span){0, 0, 0, TOKENS - r, 0};
         first[r + 1] = r + 1, positions[r] = TOKENS;
     }
-    rows.shape = &shape, rows.runs = &tokens, rows.run_count = 1, rows.row_count = ROWS;
+    rows.shape = &shape, rows.runs = &tokens, rows.run_stride = sizeof tokens, rows.run_count = 1,
+    rows.row_count = ROWS;
     rows.positions = positions, rows.first = first, rows.spans = spans;
+    rows.span_stride = sizeof *spans;
     pc_status status = pc_plan_new(&plan, at, &rows);
     args.pages = &run, args.q = q, args.out = out, args.stream = s;
     if (status >= 0)

@@ -1,6 +1,7 @@
 /* Steps several prompts of one schema together. Keys and values of a module that several of them
  * use are stored once and read once for all of them in every step. */
 #include <promptcache.h>
+#include <promptcache/batch.h>
 #include <stdio.h>
 #include <string.h>
 

@@ -1,6 +1,9 @@
 /* A conversation over a shared system prompt: every line of standard input is a turn. Nothing that
  * was said is computed again. "/again" takes the last answer back and draws another one. */
 #include <promptcache.h>
+#include <promptcache/sampling.h>
+#include <promptcache/prompt.h>
+#include <promptcache/batch.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -39,17 +42,17 @@ static pc_status turn(pc_sequence **chat, const pc_schema *schema, pc_cache *cac
 
 static pc_status talk(pc_model *model, pc_cache *cache, const char *system)
 {
-    pc_relay relay = PC_RELAY_INIT;
+    pc_system_format source = PC_SYSTEM_FORMAT_INIT;
     pc_schema *schema = NULL;
     pc_batch *batch = NULL;
     pc_sequence *chat = NULL;
     char line[1024];
     size_t asked = 0; /* tokens behind the prompt when the answer began */
-    relay.format = format;
-    relay.format_size = strlen(format);
-    relay.system = system;
-    relay.system_size = strlen(system);
-    pc_status status = pc_schema_from_relay(&schema, model, &relay);
+    source.format = format;
+    source.format_size = strlen(format);
+    source.system = system;
+    source.system_size = strlen(system);
+    pc_status status = pc_schema_from_format(&schema, model, &source);
     if (status >= 0)
         status = pc_batch_new(&batch, model, NULL);
     while (status >= 0 && fgets(line, sizeof line, stdin)) {

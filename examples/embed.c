@@ -75,10 +75,11 @@ int main(int argc, char **argv)
     options.flags = PC_PREFILL_NORMALIZE;
     options.memo = memo;
     options.embeddings = vectors;
-    if (vectors && (status = pc_prefill(model, inputs, count, &options, &stats)) >= 0) {
+    if (vectors
+        && (status = pc_prefill(model, inputs, sizeof(pc_input), count, &options, &stats)) >= 0) {
         print_nearest(vectors, count, (size_t)info.hidden);
         printf("%zu lines, %d of them with maps of the memo\n", count, (int)stats.hits);
-        status = pc_memo_add(memo, inputs, count, NULL);
+        status = pc_memo_add(memo, inputs, sizeof(pc_input), count, NULL);
     }
     if (status != PC_OK)
         fprintf(stderr, "embed: %s: %s\n", pc_status_name(status), pc_error_text());

@@ -3,6 +3,7 @@
  * process, takes them from the folder. */
 #include <promptcache.h>
 #include <promptcache/extend.h>
+#include <promptcache/cache.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -24,7 +25,7 @@ static void compute(void)
 }
 
 /* Stands for what a decode step reads. */
-static double read_states(void *const *blocks)
+static double read_states(const void *const *blocks)
 {
     double sum = 0;
     for (int l = 0; l < LAYERS; l++)
@@ -52,7 +53,7 @@ static pc_status serve(pc_context *context, pc_cache *cache)
     raw.k_dim = raw.v_dim = DIM;
     raw.tokens = tokens;
     raw.token_count = TOKENS;
-    raw.blocks = blocks;
+    raw.blocks = (const void *const *)blocks;
     raw.block_bytes = layer_bytes;
     raw.block_count = LAYERS;
     if ((status = pc_key_base(base, &parts)) < 0

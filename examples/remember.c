@@ -33,11 +33,11 @@ static pc_status answer(const pc_model *model, pc_memo *memo, const char *line)
     if (status < 0)
         return status;
     if (stats.exactness == PC_APPROXIMATE)
-        printf("\n  approximate: maps of record %d, similarity %.3f\n", (int)stats.memo.record,
-               stats.memo.similarity);
+        printf("\n  approximate: maps of record %d, similarity %.3f\n", (int)stats.memo_record,
+               stats.memo_similarity);
     else
         printf("\n  exact\n");
-    return stats.memo.layers ? PC_OK : pc_memo_add(memo, &input, 1, NULL);
+    return stats.memo_layers ? PC_OK : pc_memo_add(memo, &input, sizeof(pc_input), 1, NULL);
 }
 
 int main(int argc, char **argv)

@@ -2,6 +2,7 @@
  * the prompt is computed once and read once a step for all of them. Sample i is drawn with seed +
  * i; the same seed gives the same texts again. */
 #include <promptcache.h>
+#include <promptcache/sampling.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

@@ -4,6 +4,7 @@
  * every step. */
 #include <promptcache.h>
 #include <promptcache/admin.h>
+#include <promptcache/batch.h>
 #include <stdio.h>
 #include <string.h>
 

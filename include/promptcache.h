@@ -70,6 +70,10 @@
  * - The library reads or copies arguments during the call, unless the comment says how long they
  *   must live. A returned pointer is borrowed until the event that the comment names, else while
  *   the object lives.
+ * - Structs in arrays have no struct_size. Their array has a stride beside it, the bytes from one
+ *   element to the next: sizeof of the struct. It is needed where the count is not 0. In arrays
+ *   that the library gives to a callback, step by it too.
+ * - An index beyond the end is PC_ERR_NOT_FOUND.
  * - A call that fills an array always sets the count of what there is. It returns PC_ERR_LIMIT if
  *   the capacity is too small. With NULL and capacity 0 it only counts, and returns PC_OK.
  * - A call that computes logits or embeddings returns PC_ERR_INTERNAL if no number of a row is
@@ -177,6 +181,7 @@ typedef struct pc_context pc_context;
  * must not call the library, but for the calls that free an object, and of these not
  * pc_systems_free. */
 typedef struct pc_allocator {
+    size_t struct_size;
     void *user; /* first argument of both functions */
     /* `size` bytes, aligned to `align` (a power of two), or NULL. */
     void *(*alloc)(void *user, size_t size, size_t align);
@@ -264,7 +269,7 @@ typedef struct pc_model_options {
     uint64_t flags; /* PC_MODEL_… */
     /* Name of a built-in family ("chatml", "llama2", "llama3", …; "none": chat tags are empty), or
      * path of a JSON file (doc/pml.md). NULL: the model's own. If the model has none, or it is not
-     * understood for certain, everything that needs one fails: chat tags, PC_RELAY_CHAT,
+     * understood for certain, everything that needs one fails: chat tags, PC_FORMAT_CHAT,
      * pc_sequence_push_turn. */
     const char *chat_template;
     /* Called on the calling thread, before each step of reading the files (total 0), and while
@@ -378,27 +383,7 @@ enum {
     PC_CODEC_APPLICATION = 256 /* first id for codecs of the application */
 };
 
-/* Events of a cache: pc_event.kind. */
-enum {
-    PC_EVENT_STORE = 1,       /* a tier stored a segment */
-    PC_EVENT_HIT = 2,         /* a tier served it */
-    PC_EVENT_EVICT = 3,       /* a tier evicted it to make room */
-    PC_EVENT_REMOVE = 4,      /* cleared, expired, or removed by hand */
-    PC_EVENT_LOAD_FAILED = 5, /* a tier has it but could not give it: reason */
-    PC_EVENT_STORE_FAILED = 6 /* a tier could not store it: reason */
-};
-typedef struct pc_event {
-    size_t struct_size;
-    uint32_t kind;   /* PC_EVENT_… */
-    uint32_t tier;   /* PC_TIER_… */
-    uint32_t reason; /* PC_REASON_… */
-    uint32_t tokens; /* tokens of the segment */
-    /* What DISK evicts or removes of sealed records that this process has neither written nor read
-     * is told by its name instead (pc_record_info.name). */
-    uint8_t key[32];
-    uint64_t bytes; /* bytes of the segment in this tier */
-    double seconds; /* seconds that it took */
-} pc_event;
+typedef struct pc_event pc_event; /* promptcache/cache.h */
 /* Called by the thread that did it, never under a lock. It may remove from this cache and free it,
  * but nothing else: pc_cache_flush is PC_ERR_STATE on the cache's own threads. */
 typedef void (*pc_event_fn)(void *user, const pc_event *event);
@@ -468,64 +453,6 @@ typedef struct pc_cache_options {
     uint32_t reserved;
 } pc_cache_options;
 
-/* Counters since the cache was opened. hits + misses = lookups. The others are of RAM: stored =
- * segments + evicted + removed. */
-typedef struct pc_cache_stats {
-    size_t struct_size;
-    uint64_t lookups;       /* segments that were looked up */
-    uint64_t hits;          /* of lookups: any tier served the segment */
-    uint64_t misses;        /* of lookups: no tier served it */
-    uint64_t stored;        /* segments that RAM took */
-    uint64_t refused;       /* segments larger than the room that the budget leaves */
-    uint64_t evicted;       /* segments that left RAM to make room */
-    uint64_t removed;       /* segments that left RAM: cleared, expired, or by hand */
-    uint64_t segments;      /* segments in RAM now */
-    uint64_t segment_bytes; /* bytes of RAM that segments take now */
-    uint64_t pinned_bytes;  /* of segment_bytes: pinned */
-    uint64_t budget_bytes;  /* bytes that RAM may take */
-    uint64_t dropped;       /* sum of pc_tier_stats.dropped */
-} pc_cache_stats;
-
-/* Counters of one tier. offered = stored + refused + failed + known. stored + found = segments +
- * evicted + removed + lost. lookups = hits + misses + load_failed. */
-typedef struct pc_tier_stats {
-    size_t struct_size;
-    uint64_t offered;       /* segments that were to be stored */
-    uint64_t stored;        /* segments that the tier took */
-    uint64_t found;         /* DISK: that were there at opening, or that other processes wrote */
-    uint64_t known;         /* offered, but there already */
-    uint64_t refused;       /* segments larger than the room that the budget leaves */
-    uint64_t failed;        /* segments that could not be stored */
-    uint64_t evicted;       /* segments that left to make room */
-    uint64_t removed;       /* segments that left: cleared, expired, or by hand */
-    uint64_t lost;          /* segments found gone or damaged */
-    uint64_t segments;      /* segments in the tier now */
-    uint64_t segment_bytes; /* bytes that they take */
-    uint64_t pinned_bytes;  /* of segment_bytes: pinned */
-    uint64_t budget_bytes;  /* bytes that the tier may take; REMOTE: 0 */
-    uint64_t staging_bytes; /* of segment_bytes: being loaded or written */
-    uint64_t lookups;       /* segments that it was asked for */
-    uint64_t hits;          /* of lookups: segments that it gave */
-    uint64_t misses;        /* of lookups: segments that it did not have */
-    uint64_t load_failed;   /* of lookups: segments that it had but could not give */
-    uint64_t slower_than_compute; /* of misses: it was there, but computing promised to be faster */
-    uint64_t bytes_read;          /* bytes of records that were read */
-    uint64_t bytes_written;       /* bytes of records that were written */
-    double seconds_read;          /* seconds of reading, all threads */
-    double seconds_written;       /* seconds of writing, all threads */
-    /* DISK: bytes of mapped files, in RAM (and in its segment_bytes and budget) or in use. They are
-     * page cache, not memory of pc_allocator. */
-    uint64_t mapped_bytes;
-    uint64_t evicted_behind; /* DISK: of evicted: in the background, excess at opening */
-    uint64_t excess_bytes;   /* DISK: of segment_bytes: over the budget, about to be evicted */
-    uint32_t reason; /* PC_REASON_… why the tier is out of use, but for retries; NONE: it is not */
-    uint32_t reserved;
-    /* Not of offered: entries that were to be written to the tier and were given up on the way. Too
-     * much waited to be written (PC_PUT_WAIT waits instead), or the tier is out of use. An entry
-     * that had no room is written at its next use in RAM, if there is room then. */
-    uint64_t dropped;
-} pc_tier_stats;
-
 /* Opens a cache and starts its I/O threads.
  * Returns PC_ERR_IO or PC_ERR_STATE (the folder cannot be used), PC_ERR_UNSUPPORTED (the library
  * was built without a tier's library). A server that does not answer is no error: the cache tries
@@ -537,52 +464,12 @@ PC_API pc_status pc_cache_new(pc_cache **out, pc_context *context, const pc_cach
  * at opening, it also evicts what is still over, for at most 2 s. On a thread of the cache (in a
  * callback) it returns at once, and that thread does all this when the callback has returned. */
 PC_API void pc_cache_free(pc_cache *cache);
-/* Counters now; other threads may go on. A tier that the cache does not have gives zeros.
- * Returns PC_ERR_INVALID for an unknown tier. */
-PC_API pc_status pc_cache_get_stats(pc_cache *cache, pc_cache_stats *stats);
-PC_API pc_status pc_cache_get_tier_stats(pc_cache *cache, uint32_t tier, pc_tier_stats *stats);
 
-typedef struct pc_prometheus_options {
-    size_t struct_size;
-    /* Labels of every sample, as they stand between braces: "model=\"a\",zone=\"b\"", at most 255
-     * bytes. NULL: none. */
-    const char *labels;
-} pc_prometheus_options;
-
-/* All counters as text [capacity] in the format of Prometheus, not NUL-terminated. *size gets its
- * bytes, also with text NULL, capacity 0, and with PC_ERR_LIMIT (capacity). */
-PC_API pc_status pc_cache_prometheus(pc_cache *cache, char *text, size_t capacity, size_t *size,
-                                     const pc_prometheus_options *options);
-/* Removes everything from RAM and COMPRESSED that is not in use or pinned. */
-PC_API pc_status pc_cache_clear(pc_cache *cache);
-/* Evicts from RAM, lowest eviction score first, until at most `bytes` are left there.
- * *freed (may be NULL): bytes that were freed. Memory of entries that go to COMPRESSED is freed
- * once they are written; pc_cache_flush waits for that. Returns PC_MISS if the rest is in use,
- * pinned or being loaded. */
-PC_API pc_status pc_cache_trim(pc_cache *cache, uint64_t bytes, uint64_t *freed);
 /* Waits until every entry that was stored before has reached its tiers or failed to. Blocks at most
  * as long as the deadlines of the queue. Returns PC_MISS if, since the last call or since the cache
  * was opened, an entry did not get into a tier that it was to be written to: dropped, refused or
  * failed of a tier below RAM has grown (pc_tier_stats). Of calls at the same time, one tells. */
 PC_API pc_status pc_cache_flush(pc_cache *cache);
-/* Limits the bytes that one tenant's entries take in a tier: RAM, COMPRESSED or DISK. A tenant over
- * its limit makes room among its own entries. In a folder, entries of all processes count; what is
- * over goes in the background, and what other processes write counts within a second.
- * salt: the cache's own or one of pc_salt; NULL with salt_size 0: no salt. bytes 0: tenant_share of
- * the cache holds. Returns PC_ERR_UNSUPPORTED (REMOTE: the server chooses what it evicts),
- * PC_ERR_INVALID (no such tier). */
-PC_API pc_status pc_cache_set_quota(pc_cache *cache, uint32_t tier, const void *salt,
-                                    size_t salt_size, uint64_t bytes);
-
-/* Pins an entry in RAM for an owner, until it is unpinned or `seconds` have passed (0: no end).
- * Pinning again as the same owner sets the end anew.
- * owner: any number of the application but UINT64_MAX. Returns PC_MISS if the entry is not in RAM.
- */
-PC_API pc_status pc_cache_pin(pc_cache *cache, const uint8_t key[32], uint64_t owner,
-                              double seconds);
-PC_API pc_status pc_cache_unpin(pc_cache *cache, const uint8_t key[32], uint64_t owner);
-/* Removes all pins of an owner. PC_OK also if there are none. */
-PC_API pc_status pc_cache_unpin_owner(pc_cache *cache, uint64_t owner);
 
 /* ---- Schemas */
 
@@ -616,65 +503,6 @@ PC_API void pc_schema_free(pc_schema *schema);
 PC_API const char *pc_schema_name(const pc_schema *schema); /* borrowed */
 PC_API int64_t pc_schema_length(const pc_schema *schema);   /* positions that it spans */
 
-/* pc_relay.flags */
-enum {
-    /* No format: the model's chat template frames system prompt and request. */
-    PC_RELAY_CHAT = 1
-};
-
-/* A schema made of a format string, as RelayAttention's code has it (section 3.3 of the paper). */
-typedef struct pc_relay {
-    size_t struct_size;
-    const char *name;        /* of the schema; NULL: "system" */
-    const char *format;      /* NULL: "{__SYS_PROMPT}{__USR_PROMPT}" */
-    size_t format_size;      /* bytes of format */
-    const char *format_file; /* or a file that holds it; a final line break is dropped */
-    const char *system;      /* the system prompt; blanks at its ends are dropped */
-    size_t system_size;      /* bytes of system */
-    const char *system_file; /* or a file that holds it */
-    const int32_t *tokens;   /* or the tokens of everything before the user slot, as they are */
-    size_t token_count;      /* length of tokens */
-    uint64_t flags;          /* PC_RELAY_… */
-} pc_relay;
-
-/* Makes a schema of a format string with "{__SYS_PROMPT}" and, behind it, "{__USR_PROMPT}". A brace
- * of the text is doubled. Everything up to the user slot is shared and encoded once. Each request's
- * text stands right behind it, followed by the text behind the slot (pc_prompt_fill). Special
- * tokens are recognised in the format, not in the system prompt or a request. BOS, where the model
- * wants it, is the first token only. Returns PC_ERR_PML (line and column of a slot that is missing,
- * unknown, repeated or in the wrong order, or of a single brace), PC_ERR_LIMIT (longer than the
- * model's context), PC_ERR_NOT_FOUND and PC_ERR_IO of the files, PC_ERR_UNSUPPORTED (PC_RELAY_CHAT
- * without a known chat template). */
-PC_API pc_status pc_schema_from_relay(pc_schema **out, const pc_model *model,
-                                      const pc_relay *relay);
-
-/* Elements of a schema: pc_item.kind. */
-enum {
-    PC_ITEM_MODULE = 1,
-    PC_ITEM_UNION = 2,
-    PC_ITEM_TEXT = 3,
-    PC_ITEM_PARAMETER = 4,
-    PC_ITEM_SLOT = 5
-};
-enum { PC_ITEM_UNCACHED = 1 }; /* pc_item.flags: cache="false" */
-
-/* One element of a schema's layout. Strings are borrowed from the schema. */
-typedef struct pc_item {
-    size_t struct_size;
-    uint32_t kind;    /* PC_ITEM_… */
-    uint32_t depth;   /* number of modules around it */
-    const char *path; /* a text has its parent's (root: ""), a union its parent's and "/union" */
-    /* Of a text: as tokenised. Of a slot: the text behind each request. Else "". */
-    const char *text;
-    int64_t start;  /* first position */
-    int64_t length; /* number of positions */
-    uint64_t flags; /* PC_ITEM_UNCACHED, or 0 */
-} pc_item;
-
-/* The layout in document order, without the root. PC_ERR_NOT_FOUND beyond its end. */
-PC_API size_t pc_schema_item_count(const pc_schema *schema);
-PC_API pc_status pc_schema_get_item(const pc_schema *schema, size_t index, pc_item *item);
-
 /* The tokens that a module sees while it is encoded. */
 enum {
     PC_ENCODE_INDEPENDENT = 0, /* itself (Prompt Cache, section 3.3) */
@@ -690,7 +518,7 @@ typedef struct pc_encode_options {
     uint32_t reserved;
     pc_progress_fn progress;     /* told of each step; may be NULL */
     void *progress_user;         /* given to progress */
-    double ttl_seconds;          /* of what is stored; 0: the cache's */
+    double ttl_seconds;          /* of what is stored; 0: the cache's; INFINITY: never expires */
     int32_t priority;            /* lower priorities are evicted first; 0 */
     uint32_t pin;                /* 1: pins what is encoded for pin_owner */
     uint64_t pin_owner;          /* owner, as in pc_cache_pin */
@@ -756,29 +584,6 @@ PC_API pc_status pc_prompt_fill_tokens(pc_prompt **out, const pc_schema *schema,
                                        const pc_prompt_options *options);
 PC_API void pc_prompt_free(pc_prompt *prompt);
 
-/* Where a part comes from: pc_part.kind. */
-enum {
-    PC_PART_CACHED = 1,   /* text of the schema, from the cache */
-    PC_PART_ARGUMENT = 2, /* Prompt Cache, section 3.2.2 */
-    PC_PART_TEXT = 3,     /* new text */
-    PC_PART_UNCACHED = 4  /* text of the schema under cache="false", computed by every request */
-};
-
-/* Tokens of a prompt that come from one place. Borrowed from the prompt. */
-typedef struct pc_part {
-    size_t struct_size;
-    uint32_t kind; /* PC_PART_… */
-    uint32_t reserved;
-    const char *path;      /* of its item; "" of a plain prompt */
-    const int32_t *tokens; /* [count] its tokens */
-    size_t count;          /* length of tokens */
-    int64_t start;         /* position of the first */
-} pc_part;
-
-/* The parts, by position. PC_ERR_NOT_FOUND beyond their end. */
-PC_API size_t pc_prompt_part_count(const pc_prompt *prompt);
-PC_API pc_status pc_prompt_get_part(const pc_prompt *prompt, size_t index, pc_part *part);
-
 /* ---- Generation */
 
 typedef struct pc_memo pc_memo; /* promptcache/memo.h */
@@ -798,46 +603,7 @@ enum {
     PC_REPAIR_FULL = 4      /* recomputes everything: bit-equal to no reuse */
 };
 
-/* How tokens are drawn. A call that gets it copies it with its arrays. The order is vLLM's: biases;
- * repetition_penalty; frequency_penalty and presence_penalty; DRY. Then the likeliest token, if
- * temperature is 0 or top_k 1; else temperature, min_p, top_k, typical_p, top_p and a draw. Each
- * sees the probabilities that the one before has left.
- *
- * Penalties are for tokens so far: arguments and free text of the prompt, pushed tokens and drawn
- * ones. Text of the schema is not penalised. They keep every token possible. */
-typedef struct pc_sampling {
-    size_t struct_size;
-    float temperature; /* 0: greedy */
-    /* Keeps the likeliest tokens of this total probability (nucleus; Holtzman et al. 2020, section
-     * 3.1). 0: 1 */
-    float top_p;
-    /* Divides positive logits of tokens so far, multiplies others (CTRL; Keskar et al. 2019,
-     * section 4.1). 0: 1 */
-    float repetition_penalty;
-    uint32_t top_k; /* keeps the likeliest k tokens; 0: all */
-    uint64_t seed;  /* of the draws; the same one gives the same tokens */
-    float min_p;    /* keeps tokens of min_p * the top probability or more (Nguyen et al. 2024) */
-    /* Keeps the tokens of this total probability whose information is nearest to the entropy
-     * (locally typical sampling; Meister et al. 2022). 0: 1 */
-    float typical_p;
-    /* As of OpenAI's interface, of any sign: is subtracted from logits of tokens that were drawn.
-     * Pushed tokens do not count. */
-    float presence_penalty;
-    float frequency_penalty; /* subtracted from a logit for each time its token was drawn */
-    /* DRY ("don't repeat yourself", text-generation-webui, pull request 5637; llama.cpp): if the
-     * last n tokens, at least dry_allowed_length, stand earlier too, dry_multiplier * dry_base ^
-     * (n - dry_allowed_length) is subtracted from the logit of the token behind them there; the
-     * longest n counts. 0: off */
-    float dry_multiplier;
-    float dry_base;               /* of the formula of dry_multiplier, from 1; 0: 1.75 */
-    uint32_t dry_allowed_length;  /* tokens of the shortest repeat that is penalised; 0: 2 */
-    uint32_t penalty_last_tokens; /* how many of the last tokens penalties look at; 0: all */
-    const int32_t *dry_breakers;  /* tokens that no repeat reaches over; not penalised by DRY */
-    size_t dry_breaker_count;     /* length of dry_breakers */
-    const int32_t *bias_tokens;   /* whose logits get a bias; one that is named twice, both */
-    const float *bias_values;     /* added to logits of bias_tokens; -INFINITY forbids one */
-    size_t bias_count;            /* length of bias_tokens and of bias_values */
-} pc_sampling;
+typedef struct pc_sampling pc_sampling; /* promptcache/sampling.h */
 
 /* May change the logits that the next token is drawn from, before all else of sampling: a grammar
  * sets -INFINITY for what it forbids. logits [count]: of the tokenizer's tokens. Returns 0 to go
@@ -845,18 +611,7 @@ typedef struct pc_sampling {
  * to fail. */
 typedef int32_t (*pc_logits_fn)(void *user, uint32_t sample, float *logits, size_t count);
 
-/* A drawn token. Log-probabilities (to base e) are of the model's own distribution over the
- * tokenizer's tokens, before on_logits, biases, penalties and temperature. */
-typedef struct pc_token {
-    size_t struct_size;
-    uint32_t sample;            /* number of the sample in its request, from 0 */
-    int32_t token;              /* id of the drawn token */
-    int64_t position;           /* of the drawn token */
-    double logprob;             /* log-probability of the drawn token */
-    const int32_t *top_tokens;  /* the likeliest tokens in order; of equal ones, the lower id */
-    const double *top_logprobs; /* log-probabilities of top_tokens */
-    size_t top_count;           /* length of both: as the options ask, or all that are possible */
-} pc_token;
+typedef struct pc_token pc_token; /* promptcache/sampling.h */
 /* Gets each drawn token, before its text; borrowed for the call. Returns as pc_text_fn; > 0: this
  * token is the last one, and its text still comes. */
 typedef int32_t (*pc_token_fn)(void *user, const pc_token *token);
@@ -908,13 +663,14 @@ typedef struct pc_generate_options {
     void *cancel_user;    /* given to cancelled */
     uint64_t flags;       /* PC_GENERATE_… */
     const pc_salt *salts; /* [salt_count] ascending by `first` */
+    size_t salt_stride;   /* sizeof(pc_salt) */
     size_t salt_count;    /* length of salts */
     /* Attention maps of similar prompts (memo.h), for plain prompts that the cache has nothing of.
      * Not with salts: maps have no tenants. NULL: none. */
     pc_memo *memo;
     /* Overrides every bucket's threshold, also of closed buckets; at most 1. -INFINITY: the nearest
-     * record is a hit. Such hits are neither counted nor verified. 0: the buckets' own. */
-    double memo_threshold;
+     * record is a hit. Such hits are neither counted nor verified. NULL: the buckets' own. */
+    const double *memo_threshold;
     /* Length that selects the RoPE frequencies of dynamic NTK and LongRoPE (doc/design.md). 0: that
      * of prompt and max_tokens, or of the given segments. It stays for the sequence's life: give
      * the longest that later turns may reach. */
@@ -982,21 +738,6 @@ enum {
     PC_FINISH_CANCELLED = 6 /* PC_ERR_CANCELLED: by `cancelled`, pc_sequence_cancel or a deadline */
 };
 
-/* The result of a memo for one prompt. */
-typedef struct pc_memo_result {
-    uint32_t exactness; /* PC_EXACT or PC_APPROXIMATE */
-    uint32_t reason;    /* PC_REASON_… of a miss; NONE: a hit, or there is no memo */
-    int64_t record;     /* the nearest record of this length; -1: none, or the memo was not asked */
-    /* To it; 1: the same tokens. PC_MEMO_LAYERS: the least of the layers that reused maps, or the
-     * greatest of all. */
-    double similarity;
-    uint32_t verified; /* 1: also computed in full; the results are those of the full computation */
-    uint32_t layers;   /* number of layers that reused maps */
-    double loss;       /* of the reuse, if verified, by the measure of the bucket's tuning */
-    uint32_t reuse;    /* PC_REUSE_… (memo.h) */
-    uint32_t reserved;
-} pc_memo_result;
-
 /* tokens_prompt = tokens_cached + tokens_encoded + tokens_repaired + tokens_new + tokens_memo. */
 typedef struct pc_stats {
     size_t struct_size;
@@ -1024,8 +765,15 @@ typedef struct pc_stats {
      * (PC_CACHE_OWN_KERNELS). */
     uint32_t other_kernels;
     uint64_t tokens_memo; /* computed with another prompt's maps: values only, keys afterwards */
-    pc_memo_result memo;  /* what the memo answered */
     double seconds_memo;  /* features, search, fetching maps; computing is in seconds_prefill */
+    /* What the memo answered (pc_memo_result in memo.h has the same fields). */
+    uint32_t memo_reason;   /* PC_REASON_… of a miss; NONE: a hit, or there is no memo */
+    uint32_t memo_layers;   /* number of layers that reused maps */
+    int64_t memo_record;    /* the nearest record of this length; -1: none, or it was not asked */
+    double memo_similarity; /* to that record; 1: the same tokens */
+    double memo_loss;       /* of the reuse, if verified, by the measure of the bucket's tuning */
+    uint32_t memo_verified; /* 1: also computed in full; the results are those of that */
+    uint32_t memo_reuse;    /* PC_REUSE_… (memo.h) */
     /* That selected the RoPE frequencies. 0: the model has one RoPE regime. */
     uint64_t rope_regime_length;
     /* LongRoPE: 1 short, 2 long. Dynamic NTK: 1 as trained, else the length. 0: one RoPE regime. */
@@ -1045,126 +793,19 @@ typedef struct pc_stats {
  * afterwards. The request goes on from those states and is PC_APPROXIMATE. The states are its own:
  * the cache does not store them. A verified hit goes on from the full computation and is PC_EXACT,
  * but is not stored either; nor is a miss of a memo with PC_MEMO_LAYERS. Other misses are computed
- * and stored as without a memo. stats->memo.reason tells why a prompt was not looked up. Returns
+ * and stored as without a memo. stats->memo_reason tells why a prompt was not looked up. Returns
  * PC_ERR_MISMATCH (the memo is of another model), PC_ERR_UNSUPPORTED (an application's model, or
  * salts are given).
  */
 PC_API pc_status pc_generate(const pc_prompt *prompt, pc_cache *cache,
                              const pc_generate_options *options, pc_stats *stats);
 
-/* ---- Sequences and batches */
-
-typedef struct pc_sequence pc_sequence; /* a running request */
-typedef struct pc_batch pc_batch;
-
-/* Makes a request that is stepped in a batch. The first step looks up, encodes and prefills.
- * options: as of pc_generate, copied; samples must be 0 or 1 (use pc_sequence_fork). The sequence
- * holds prompt and cache, and a memo until its prompt is computed.
- * Returns PC_ERR_MISMATCH and PC_ERR_UNSUPPORTED of the memo, as pc_generate.
- * Handle: one thread at a time, with its batch, but for pc_sequence_cancel.
- *
- * A finished sequence gives its states back. With PC_GENERATE_KEEP it keeps them, whatever ended it
- * (but for PC_ERR_DEAD), and can be pushed to, truncated and forked. If it was cancelled or failed,
- * it is as after its last completed step; in its prefill: the next step prefills anew. */
-PC_API pc_status pc_sequence_new(pc_sequence **out, const pc_prompt *prompt, pc_cache *cache,
-                                 const pc_generate_options *options);
-
-typedef struct pc_fork_options {
-    size_t struct_size;
-    const pc_sampling *sampling; /* NULL: as the original's, with seed + the number of the fork */
-} pc_fork_options;
-
-/* A second continuation of everything so far, over the same memory. Neither changes what the other
- * reads. Copies, and copies of those, are numbered from 1, as the samples of pc_generate. Returns
- * PC_ERR_STATE as pc_sequence_push, and before the first step. */
-PC_API pc_status pc_sequence_fork(pc_sequence **out, const pc_sequence *sequence,
-                                  const pc_fork_options *options);
-/* Removes the sequence from its batch and frees it. Within a step (in a callback) it ends at once:
- * no callback of it is called any more. Its memory goes when the step ends. */
-PC_API void pc_sequence_free(pc_sequence *sequence);
-/* Replaces sampling (its random numbers begin anew), max_tokens, stops, callbacks, priority and
- * deadline_seconds. After the first step the other options must be as they were, or the default,
- * which leaves them. Returns PC_ERR_STATE (names the field), and as pc_sequence_push. */
-PC_API pc_status pc_sequence_set_options(pc_sequence *sequence, const pc_generate_options *options);
-/* Ends the turn as if `cancelled` had said so: a step under way gives the sequence up soon, else
- * the next step does. The next push or truncation takes that back. Any thread, at any time, as long
- * as nobody frees the sequence meanwhile. */
-PC_API pc_status pc_sequence_cancel(pc_sequence *sequence);
-/* Tokens behind the prompt so far, sampled and pushed; and the final text of those sampled since
- * the last push. Borrowed until the next step or change. */
-PC_API const int32_t *pc_sequence_tokens(const pc_sequence *sequence, size_t *count);
-PC_API const char *pc_sequence_text(const pc_sequence *sequence, size_t *size);
-/* PC_FINISH_…; NONE while it runs, and for NULL. */
-PC_API uint32_t pc_sequence_finish(const pc_sequence *sequence);
-/* The error that has finished the sequence, which becomes pc_error_text() too; else, and for NULL,
- * PC_OK. *text (may be NULL): its text, or ""; borrowed until the next push or truncation. */
-PC_API pc_status pc_sequence_error(const pc_sequence *sequence, const char **text);
-/* Statistics of the request so far. */
-PC_API pc_status pc_sequence_get_stats(const pc_sequence *sequence, pc_stats *stats);
-/* Appends tokens: forced ones, or a further turn. The next step computes them and samples behind
- * them. A finished sequence with PC_GENERATE_KEEP goes on, also with count 0; max_tokens counts
- * anew. Returns PC_ERR_STATE (finished without PC_GENERATE_KEEP, or within a step), PC_ERR_LIMIT
- * (beyond the model's context or the sequence's RoPE regime). */
-PC_API pc_status pc_sequence_push(pc_sequence *sequence, const int32_t *tokens, size_t count);
-/* Appends a user's turn in the model's chat template: closes the answer (but for a stop token that
- * was just sampled), adds the text, opens the next answer.
- * Returns as pc_sequence_push; PC_ERR_UNSUPPORTED if the chat template is not known, or would write
- * the last answer or this text otherwise than as they are (doc/pml.md). */
-PC_API pc_status pc_sequence_push_turn(pc_sequence *sequence, const char *text, size_t size);
-/* Drops all but the first `count` tokens behind the prompt, with their states. Text that on_text
- * got is not taken back. The next step samples behind the rest, as if there had never been more.
- * The sequence is unfinished again, unless the context ends there. To replace the last sampled
- * token, truncate to one less and push another. Returns PC_ERR_UNSUPPORTED (an application's model
- * without truncate; or count is 0 and the prompt's highest position was not computed last),
- * PC_ERR_STATE as pc_sequence_push. */
-PC_API pc_status pc_sequence_truncate(pc_sequence *sequence, size_t count);
-/* Logits [*count = vocab] behind all tokens but the last sampled one. NULL without
- * PC_GENERATE_LOGITS and before the first step, or behind a failed one. Borrowed until the next. */
-PC_API const float *pc_sequence_logits(const pc_sequence *sequence, size_t *count);
-
-typedef struct pc_batch_options {
-    size_t struct_size;
-    uint32_t max_sequences; /* most sequences in the batch; 0: no limit */
-    /* A step computes at most one token of a sequence behind its prompt, and at most so many tokens
-     * in all. 0: no limit; others are PC_ERR_UNSUPPORTED in this version. */
-    uint32_t step_tokens;
-} pc_batch_options;
-
-/* Sequences of one model that are stepped together. They may join and leave between steps. K and V
- * that several of them hold are read once for all (Hydragen, sections 3.1 and 3.2; RelayAttention,
- * section 3.3). The batch does not own its sequences.
- * Handle: one thread at a time, with its sequences. */
-PC_API pc_status pc_batch_new(pc_batch **out, const pc_model *model,
-                              const pc_batch_options *options);
-/* Its sequences stay. Within a step they leave at once, and those that it computes finish it. */
-PC_API void pc_batch_free(pc_batch *batch);
-/* Returns PC_ERR_MISMATCH (of another model), PC_ERR_STATE (it is in a batch), PC_ERR_LIMIT
- * (max_sequences). */
-PC_API pc_status pc_batch_add(pc_batch *batch, pc_sequence *sequence);
-/* Returns PC_ERR_NOT_FOUND if the sequence is not in this batch. */
-PC_API pc_status pc_batch_remove(pc_batch *batch, pc_sequence *sequence);
-/* The tokens that the next step reads. */
-typedef struct pc_batch_stats {
-    size_t struct_size;
-    uint64_t sequences;     /* sequences in the batch */
-    uint64_t running;       /* not finished; the next two are theirs */
-    uint64_t tokens_seen;   /* each token counts once for every sequence that sees it */
-    uint64_t tokens_stored; /* each token counts once */
-} pc_batch_stats;
-/* Counts what the next step reads. */
-PC_API pc_status pc_batch_get_stats(const pc_batch *batch, pc_batch_stats *stats);
-/* Computes one token for every unfinished sequence; the first step of a sequence prefills it, by
- * `priority`, then in the order of joining. Blocks. Returns PC_OK (some go on), PC_END (all are
- * finished), or an error of the batch itself: PC_ERR_NOMEM (call it again), PC_ERR_STATE (a step of
- * a sequence is under way). An error of a sequence finishes that one alone (pc_sequence_error). */
-PC_API pc_status pc_batch_step(pc_batch *batch);
-/* The sequences [*count] that got a token or finished in the last step and are still in the batch,
- * in its order. Borrowed until the next step or change of the batch. */
-PC_API pc_sequence *const *pc_batch_changed(const pc_batch *batch, size_t *count);
+typedef struct pc_sequence pc_sequence; /* promptcache/batch.h */
 
 /* ---- INIT macros */
 
 /* clang-format off */
+#define PC_ALLOCATOR_INIT {sizeof(pc_allocator), NULL, NULL, NULL}
 #define PC_CONTEXT_OPTIONS_INIT \
     {sizeof(pc_context_options), NULL, NULL, NULL, NULL, NULL, 0, 0, NULL}
 #define PC_MODEL_OPTIONS_INIT {sizeof(pc_model_options), 0, 0, 0, NULL, NULL, NULL, NULL}
@@ -1172,51 +813,30 @@ PC_API pc_sequence *const *pc_batch_changed(const pc_batch *batch, size_t *count
     0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0}
 #define PC_CACHE_OPTIONS_INIT {sizeof(pc_cache_options), 0, NULL, 0, 0, 0, NULL, 0, NULL, 0, 0, \
     0, 0, NULL, 0, NULL, 0, 0, NULL, NULL, NULL, NULL, 0, 0}
-#define PC_CACHE_STATS_INIT {sizeof(pc_cache_stats), 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0}
-#define PC_PROMETHEUS_OPTIONS_INIT {sizeof(pc_prometheus_options), NULL}
-#define PC_TIER_STATS_INIT {sizeof(pc_tier_stats), 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, \
-    0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0}
 #define PC_SCHEMA_OPTIONS_INIT {sizeof(pc_schema_options), 0, 0, 0, NULL}
-#define PC_RELAY_INIT {sizeof(pc_relay), NULL, NULL, 0, NULL, NULL, 0, NULL, NULL, 0, 0}
-#define PC_ITEM_INIT {sizeof(pc_item), 0, 0, NULL, NULL, 0, 0, 0}
 #define PC_ENCODE_OPTIONS_INIT {sizeof(pc_encode_options), 0, 0, NULL, NULL, 0, 0, 0, 0, 0, 0}
 #define PC_PROMPT_OPTIONS_INIT {sizeof(pc_prompt_options), 0}
-#define PC_PART_INIT {sizeof(pc_part), 0, 0, NULL, NULL, 0, 0}
-#define PC_SAMPLING_INIT {sizeof(pc_sampling), 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, NULL, 0, \
-    NULL, NULL, 0}
 #define PC_GENERATE_OPTIONS_INIT {sizeof(pc_generate_options), 0, 0, 0, 0, 0, 0, 0, 0, \
-    NULL, NULL, 0, NULL, 0, NULL, NULL, NULL, NULL, 0, NULL, 0, NULL, 0, 0, 0, NULL, 0, 0, \
+    NULL, NULL, 0, NULL, 0, NULL, NULL, NULL, NULL, 0, NULL, 0, 0, NULL, NULL, 0, 0, NULL, 0, 0, \
     NULL, NULL, NULL, NULL}
 #define PC_STATS_INIT {sizeof(pc_stats), 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, {0}, 0, \
-    0, 0, 0, 0, {0, 0, 0, 0, 0, 0, 0, 0, 0}, 0, 0, 0, 0}
-#define PC_FORK_OPTIONS_INIT {sizeof(pc_fork_options), NULL}
-#define PC_BATCH_OPTIONS_INIT {sizeof(pc_batch_options), 0, 0}
-#define PC_BATCH_STATS_INIT {sizeof(pc_batch_stats), 0, 0, 0, 0}
+    0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0}
 /* clang-format on */
 
 /* Default options for languages without macros: writes `size` zero bytes, then sets struct_size to
  * `size`, the caller's sizeof of the struct. So nothing behind the caller's struct is touched,
  * whichever release the library is of. NULL, or a size below that of struct_size, does nothing. Any
  * thread. */
+PC_API void pc_allocator_init(pc_allocator *allocator, size_t size);
 PC_API void pc_context_options_init(pc_context_options *options, size_t size);
 PC_API void pc_model_options_init(pc_model_options *options, size_t size);
 PC_API void pc_model_info_init(pc_model_info *info, size_t size);
 PC_API void pc_cache_options_init(pc_cache_options *options, size_t size);
-PC_API void pc_cache_stats_init(pc_cache_stats *stats, size_t size);
-PC_API void pc_prometheus_options_init(pc_prometheus_options *options, size_t size);
-PC_API void pc_tier_stats_init(pc_tier_stats *stats, size_t size);
 PC_API void pc_schema_options_init(pc_schema_options *options, size_t size);
-PC_API void pc_relay_init(pc_relay *relay, size_t size);
-PC_API void pc_item_init(pc_item *item, size_t size);
 PC_API void pc_encode_options_init(pc_encode_options *options, size_t size);
 PC_API void pc_prompt_options_init(pc_prompt_options *options, size_t size);
-PC_API void pc_part_init(pc_part *part, size_t size);
-PC_API void pc_sampling_init(pc_sampling *sampling, size_t size);
 PC_API void pc_generate_options_init(pc_generate_options *options, size_t size);
 PC_API void pc_stats_init(pc_stats *stats, size_t size);
-PC_API void pc_fork_options_init(pc_fork_options *options, size_t size);
-PC_API void pc_batch_options_init(pc_batch_options *options, size_t size);
-PC_API void pc_batch_stats_init(pc_batch_stats *stats, size_t size);
 
 #ifdef __cplusplus
 }

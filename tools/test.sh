@@ -161,7 +161,7 @@ else
     left_out="-LE kernel|levels|fuzz -E ^amx_|^no_modules_|\
 ^modules_(linear|memo_open|golden_models|index)$|^test_($(any_of "
         fork jinja index_bytes faiss_shim id_map nearest relocation record_.* read_record golden_.*
-        bench_yaml help other_kernels relay_text pml_document compare codec.* seal
+        bench_yaml help other_kernels system_format_text pml_document compare codec.* seal
         sharing_levels sharing_baselines batch rules costs_calibrate .*_abi program
         workloads trace generate kv_serving load sampler slow_tiers slow_ttft disk_kill
         maps_kill memo memo_kill memo_open memo_outputs memo_program memo_strangers minilm

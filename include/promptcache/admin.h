@@ -24,12 +24,13 @@ typedef struct pc_systems pc_systems;
 
 typedef struct pc_systems_options {
     size_t struct_size;
-    const char *format; /* of text and tokens (pc_relay); NULL: "{__SYS_PROMPT}{__USR_PROMPT}" */
-    size_t format_size; /* bytes of format */
+    const char
+        *format; /* of text and tokens (pc_system_format); NULL: "{__SYS_PROMPT}{__USR_PROMPT}" */
+    size_t format_size;      /* bytes of format */
     const char *format_file; /* or a file that holds it */
     uint32_t encoding;       /* PC_ENCODE_… of later requests; not EXACT */
     uint32_t reserved;
-    uint64_t flags;              /* PC_RELAY_… */
+    uint64_t flags;              /* PC_FORMAT_… */
     uint64_t rope_regime_length; /* as in pc_encode_options */
 } pc_systems_options;
 
@@ -198,8 +199,8 @@ typedef struct pc_record_info {
 } pc_record_info;
 
 /* Reads the headers of a folder's records.
- * Returns PC_ERR_NOT_FOUND, PC_ERR_IO, PC_ERR_FORMAT (the folder is not ours). In the calls below
- * an index beyond pc_folder_count is PC_ERR_INVALID. Handle: one thread at a time. */
+ * Returns PC_ERR_NOT_FOUND, PC_ERR_IO, PC_ERR_FORMAT (the folder is not ours). Handle: one thread
+ * at a time. */
 PC_API pc_status pc_folder_open(pc_folder **out, pc_context *context, const char *path,
                                 const pc_folder_options *options);
 PC_API void pc_folder_free(pc_folder *folder);

@@ -84,10 +84,12 @@ typedef struct pc_plan_args {
     size_t struct_size;
     const pc_attend_shape *shape; /* of all runs, but for dtypes */
     const pc_run *runs;           /* [run_count] all runs */
+    size_t run_stride;            /* sizeof(pc_run) */
     size_t run_count;             /* length of runs */
     const int64_t *positions;     /* [row_count] of each row's token */
     const uint32_t *first;        /* [row_count + 1], ascending from 0 */
     const pc_row_span *spans;     /* of all rows, one row's behind another's */
+    size_t span_stride;           /* sizeof(pc_row_span) */
     size_t row_count;             /* length of positions */
     uint64_t flags;               /* 0; PC_PLAN_… in bench.h */
     const uint32_t *dtypes; /* [run_count] PC_DTYPE_DEFAULT: the shape's. NULL: all the shape's */
@@ -168,7 +170,7 @@ PC_API pc_status pc_attend(pc_plan *plan, const pc_attend_args *args);
 
 /* clang-format off */
 #define PC_ATTEND_SHAPE_INIT {sizeof(pc_attend_shape), 0, 0, 0, 0, 0, 0}
-#define PC_PLAN_ARGS_INIT {sizeof(pc_plan_args), NULL, NULL, 0, NULL, NULL, NULL, 0, 0, NULL}
+#define PC_PLAN_ARGS_INIT {sizeof(pc_plan_args), NULL, NULL, 0, 0, NULL, NULL, NULL, 0, 0, 0, NULL}
 #define PC_ROPE_INIT {sizeof(pc_rope), 0, 0, 0, 0, NULL}
 #define PC_ATTEND_ARGS_INIT {sizeof(pc_attend_args), NULL, NULL, NULL, NULL, NULL, NULL, 0, 0, \
     0, NULL, NULL, 0}

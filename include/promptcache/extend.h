@@ -1,5 +1,5 @@
 /*
- * promptcache/extend.h: your own model, codecs, K/V of another runtime, and segments by hand.
+ * promptcache/extend.h: your own model, codecs, and segments by hand.
  * Conventions: promptcache.h.
  *
  * Copyright (c) The promptcache authors. SPDX-License-Identifier: Apache-2.0
@@ -40,8 +40,10 @@ typedef struct pc_encode_args {
     const int64_t *positions;     /* [count] one of each token */
     size_t count;                 /* number of tokens */
     const pc_span *visible;       /* [visible_count] segments that the tokens see */
+    size_t visible_stride;        /* bytes from one span to the next */
     size_t visible_count;         /* length of visible */
     const pc_token_range *ranges; /* [range_count] what becomes segments */
+    size_t range_stride;          /* bytes from one range to the next */
     size_t range_count;           /* length of ranges */
     uint64_t rope_regime_length;  /* length that selects the RoPE regime; 0: largest position + 1 */
     int32_t (*cancelled)(void *user); /* may be NULL; poll it now and then */
@@ -62,6 +64,7 @@ typedef struct pc_step_row {
 typedef struct pc_step_args {
     size_t struct_size;
     const pc_step_row *rows;          /* [count] one token each */
+    size_t row_stride;                /* bytes from one row to the next */
     size_t count;                     /* length of rows */
     float *logits;                    /* [rows that want them][vocab] */
     uint32_t visibility;              /* PC_VISIBLE_… */
@@ -108,7 +111,8 @@ typedef struct pc_model_ops {
     /* (optional) For repair by deviation: how far the states of attached tokens are from a plain
      * prefill's. score [tokens of all spans]: tokens [lo, hi) of every span, in order. */
     pc_status (*deviation)(void *user, const int32_t *tokens, const int64_t *positions,
-                           size_t count, const pc_span *spans, size_t span_count, float *score);
+                           size_t count, const pc_span *spans, size_t span_stride,
+                           size_t span_count, float *score);
     /* (optional) Removes the last `count` tokens that steps have appended. For
      * pc_sequence_truncate. */
     pc_status (*truncate)(void *user, void *sequence, size_t count);
@@ -174,134 +178,11 @@ struct pc_codec_ops {
     void *user; /* first argument of the functions */
 };
 
-/* ---- K and V of another runtime in the cache, without our engine */
-
-/* Who lays K and V out. The application's layouts are opaque: codecs RAW, ZSTD and the
- * application's take them, I8 and I4 do not. */
-enum {
-    PC_LAYOUT_MODEL = 0, /* bytes of ops.export_segment */
-    PC_LAYOUT_PAGES = 1, /* doc/format.md */
-    /* pages of K alone, with one head: the values are its last v_dim dimensions */
-    PC_LAYOUT_LATENT = 2,
-    PC_LAYOUT_APPLICATION = 256 /* first id for layouts of the application */
-};
-
-/* Everything but tokens that can change K and V (doc/format.md, "Identity"). Only `model` is
- * needed. */
-typedef struct pc_key_parts {
-    size_t struct_size;
-    const uint8_t *model;     /* [32] fingerprint of the model */
-    const uint8_t *adapter;   /* [32] digest of an adapter; NULL: none */
-    const uint8_t *tokenizer; /* [32] digest of the tokenizer; NULL: zeros */
-    uint32_t position_scheme; /* PC_POSITION_… */
-    uint32_t dtype;           /* PC_DTYPE_… of K and V */
-    uint64_t rope_regime;     /* length that selects the RoPE frequencies; 0: none */
-    uint32_t layout;          /* PC_LAYOUT_… */
-    uint32_t encoding;        /* PC_ENCODE_… */
-    const void *salt;         /* the tenant's; NULL with salt_size 0: none */
-    size_t salt_size;         /* bytes of salt */
-} pc_key_parts;
-
-/* base [32]: the base key, digest of everything but tokens. Any thread. */
-PC_API pc_status pc_key_base(uint8_t base[32], const pc_key_parts *parts);
-
-/* What a key holds beside its base. */
-typedef struct pc_key_segment_args {
-    size_t struct_size;
-    const uint8_t *base;     /* [32] the base key */
-    const uint8_t *parent;   /* [32] key of the last segment that this one saw; NULL: none */
-    int64_t distance;        /* from the parent's start to this one's; ignored without a parent */
-    int64_t offset;          /* position at which it was computed, if it cannot be moved; else 0 */
-    const int32_t *tokens;   /* [count] */
-    const int64_t *relative; /* [count] positions minus the first one's, ascending; NULL: 0, 1, … */
-    size_t count;            /* length of tokens and relative */
-} pc_key_segment_args;
-
-/* key [32] of a segment. Any thread. */
-PC_API pc_status pc_key_segment(uint8_t key[32], const pc_key_segment_args *args);
-
-/* States as memory: one block per layer, or as the application likes. */
-typedef struct pc_raw {
-    size_t struct_size;
-    const uint8_t *model;        /* [32] fingerprint of the model */
-    char architecture[32];       /* of the model, as in pc_model_info */
-    uint32_t position_scheme;    /* PC_POSITION_… */
-    uint32_t dtype;              /* PC_DTYPE_… */
-    uint32_t layout;             /* PC_LAYOUT_PAGES, _LATENT, or one of the application */
-    uint32_t lossy;              /* 1: the states went through something lossy */
-    int32_t layers;              /* layers of the states */
-    int32_t kv_heads;            /* heads of K and V in each layer */
-    int32_t k_dim;               /* width of a head of K */
-    int32_t v_dim;               /* width of a head of V */
-    uint64_t rope_regime;        /* as in pc_key_parts */
-    const int32_t *tokens;       /* [token_count] ids */
-    const int64_t *relative;     /* [token_count]; NULL: 0, 1, 2, … */
-    size_t token_count;          /* length of tokens */
-    void *const *blocks;         /* [block_count] where each block begins */
-    const uint64_t *block_bytes; /* [block_count] bytes of each block */
-    size_t block_count;          /* length of blocks */
-} pc_raw;
-
-/* Makes a segment around memory of the application. For the cache and pc_segment_raw, not for
- * sequences of our models.
- * raw: the blocks stay where they are until `release` (may be NULL) is called with `user`, when the
- * last reference is gone; everything else is copied. On failure release is not called.
- * Handle: immutable. */
-PC_API pc_status pc_segment_wrap(pc_segment **out, pc_context *context, const pc_raw *raw,
-                                 void (*release)(void *user), void *user);
-/* The memory of a segment: wrapped, from pc_cache_get, or of our models (PC_LAYOUT_PAGES). Pointers
- * are borrowed from the segment.
- * Returns PC_ERR_UNSUPPORTED for a segment of an application's model. */
-PC_API pc_status pc_segment_raw(const pc_segment *segment, pc_raw *raw);
-
-/* pc_put_options.flags */
-enum {
-    /* Waits while too much waits to be written to the tiers below RAM, rather than drop the entry
-     * (pc_tier_stats.dropped). Blocks at most as long as the deadlines of the queue. */
-    PC_PUT_WAIT = 1
-};
-
-typedef struct pc_put_options {
-    size_t struct_size;
-    double cost_seconds; /* seconds of computing it */
-    double ttl_seconds;  /* until it expires; 0: the cache's */
-    int32_t priority;    /* lower priorities are evicted first; 0 */
-    uint32_t reserved;
-    /* [32] key of the segment that it saw, which is evicted after it. NULL: none. */
-    const uint8_t *parent;
-    const void *salt; /* whose quota counts it; NULL: the cache's */
-    size_t salt_size; /* bytes of salt */
-    uint64_t flags;   /* PC_PUT_… */
-} pc_put_options;
-
-/* Stores a segment. The cache takes a reference of its own. The tiers below RAM get it later, from
- * a thread of the cache: pc_cache_flush waits for that and tells if something was given up.
- * Returns PC_EXISTS if RAM has an entry under this key, which stays, and PC_MISS if RAM has no room
- * (lower tiers may still take it). */
-PC_API pc_status pc_cache_put(pc_cache *cache, const uint8_t key[32], pc_segment *segment,
-                              const pc_put_options *options);
-
-typedef struct pc_get_info {
-    size_t struct_size;
-    uint32_t tier;   /* PC_TIER_… that it came from */
-    uint32_t reason; /* PC_REASON_… of a miss */
-    uint32_t lossy;  /* 1: it went through a lossy codec, or was stored as lossy */
-    uint32_t reserved;
-    double seconds; /* seconds of the whole call */
-} pc_get_info;
-
-/* Finds a segment in any tier. Blocks, at most for cost_seconds or the tiers' deadlines.
- * *out: a reference for the caller. info may be NULL.
- * expect: model, position scheme, dtype, layout, shape, RoPE regime, tokens and block sizes must
- * all agree; blocks are not read. cost_seconds: of computing it; loading is given up when it takes
- * longer; 0: no limit. Returns PC_MISS, with a reason in info. */
-PC_API pc_status pc_cache_get(pc_segment **out, pc_cache *cache, const uint8_t key[32],
-                              const pc_raw *expect, double cost_seconds, pc_get_info *info);
-
 /* ---- Segments by hand */
 
-/* Number of tokens of a segment. *tokens (tokens may be NULL): their ids, borrowed. 0 for NULL. */
-PC_API size_t pc_segment_tokens(const pc_segment *segment, const int32_t **tokens);
+/* The tokens of a segment, borrowed from it. *count (may be NULL): how many. NULL and 0 for NULL.
+ */
+PC_API const int32_t *pc_segment_tokens(const pc_segment *segment, size_t *count);
 /* K and V of one layer as placed at `start`: k, v [kv_head][token][head_dim], fp32; either may be
  * NULL. Of a model with latent attention those of every head, with values of the width that the
  * model has, at most head_dim.
@@ -324,15 +205,16 @@ PC_API void pc_segment_free(pc_segment *segment);
  * PC_ERR_MISMATCH (of another model), PC_ERR_INVALID (neither spans nor tokens, or a span reaches
  * `start`). */
 PC_API pc_status pc_prompt_from_spans(pc_prompt **out, const pc_model *model, const pc_span *spans,
-                                      size_t span_count, int64_t start, const int32_t *tokens,
-                                      size_t token_count, const pc_prompt_options *options);
+                                      size_t span_stride, size_t span_count, int64_t start,
+                                      const int32_t *tokens, size_t token_count,
+                                      const pc_prompt_options *options);
 /* The states of a sequence as segments in place, so that others can share them: all but tokens that
  * are not computed yet (usually the last sampled one), in order. spans [capacity]: the caller frees
  * each segment. The sequence goes on with the same memory and appends elsewhere.
  * Returns PC_ERR_LIMIT (capacity), PC_ERR_STATE (before the first step, or it holds nothing any
  * more), PC_ERR_UNSUPPORTED (an application's model). */
-PC_API pc_status pc_sequence_spans(pc_sequence *sequence, pc_span *spans, size_t capacity,
-                                   size_t *count);
+PC_API pc_status pc_sequence_spans(pc_sequence *sequence, pc_span *spans, size_t span_stride,
+                                   size_t capacity, size_t *count);
 
 /* One sequence of an evaluation: spans, then new tokens. */
 typedef struct pc_lane {
@@ -342,6 +224,7 @@ typedef struct pc_lane {
     const int64_t *positions; /* [count] any order under PC_VISIBLE_ALL, else ascending */
     size_t count;             /* length of tokens */
     const int32_t *types;     /* [count] token types (BERT); NULL: 0 */
+    size_t span_stride;       /* sizeof(pc_span) */
 } pc_lane;
 
 struct pc_trace; /* promptcache/bench.h */
@@ -349,6 +232,7 @@ struct pc_trace; /* promptcache/bench.h */
 typedef struct pc_eval_args {
     size_t struct_size;
     const pc_lane *lanes; /* [lane_count] the sequences */
+    size_t lane_stride;   /* sizeof(pc_lane) */
     size_t lane_count;    /* length of lanes */
     uint32_t visibility;  /* PC_VISIBLE_… */
     uint32_t reserved;
@@ -376,23 +260,12 @@ PC_API pc_status pc_eval(const pc_model *model, const pc_eval_args *args);
 #define PC_MODEL_OPS_INIT {sizeof(pc_model_ops), NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, \
     NULL, NULL, NULL, NULL, NULL, NULL, NULL}
 #define PC_CODEC_OPS_INIT {sizeof(pc_codec_ops), 0, 0, NULL, NULL, NULL, NULL, NULL}
-#define PC_KEY_SEGMENT_ARGS_INIT {sizeof(pc_key_segment_args), NULL, NULL, 0, 0, NULL, NULL, 0}
-#define PC_KEY_PARTS_INIT {sizeof(pc_key_parts), NULL, NULL, NULL, 0, 0, 0, 0, 0, NULL, 0}
-#define PC_RAW_INIT {sizeof(pc_raw), NULL, {0}, 0, 0, 0, 0, 0, 0, 0, 0, 0, NULL, NULL, 0, NULL, \
-    NULL, 0}
-#define PC_PUT_OPTIONS_INIT {sizeof(pc_put_options), 0, 0, 0, 0, NULL, NULL, 0, 0}
-#define PC_GET_INFO_INIT {sizeof(pc_get_info), 0, 0, 0, 0, 0}
-#define PC_EVAL_ARGS_INIT {sizeof(pc_eval_args), NULL, 0, 0, 0, 0, NULL, NULL, NULL, NULL, NULL}
+#define PC_EVAL_ARGS_INIT {sizeof(pc_eval_args), NULL, 0, 0, 0, 0, 0, NULL, NULL, NULL, NULL, NULL}
 /* clang-format on */
 
 /* As pc_context_options_init. */
 PC_API void pc_model_ops_init(pc_model_ops *ops, size_t size);
 PC_API void pc_codec_ops_init(pc_codec_ops *ops, size_t size);
-PC_API void pc_key_segment_args_init(pc_key_segment_args *args, size_t size);
-PC_API void pc_key_parts_init(pc_key_parts *parts, size_t size);
-PC_API void pc_raw_init(pc_raw *raw, size_t size);
-PC_API void pc_put_options_init(pc_put_options *options, size_t size);
-PC_API void pc_get_info_init(pc_get_info *info, size_t size);
 PC_API void pc_eval_args_init(pc_eval_args *args, size_t size);
 
 #ifdef __cplusplus

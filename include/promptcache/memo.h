@@ -107,8 +107,8 @@ typedef struct pc_memo_work {
 
 /* Computes inputs in full and stores their maps and outputs. Skips inputs that are stored with all
  * wanted outputs, and those longer than the last bucket. */
-PC_API pc_status pc_memo_add(pc_memo *memo, const pc_input *inputs, size_t count,
-                             const pc_memo_work *work);
+PC_API pc_status pc_memo_add(pc_memo *memo, const pc_input *inputs, size_t input_stride,
+                             size_t count, const pc_memo_work *work);
 /* Trains the projectors of all buckets with at least 32 records (section 3.1). Thresholds must be
  * tuned again. Continues a training that was cancelled or killed.
  * Returns PC_ERR_STATE also if no bucket has so many records. */
@@ -123,8 +123,8 @@ enum {
  * work->limit and the loss of hits at hit_percentile within hit_limit, both with 95 % confidence.
  * inputs: not among those stored. A bucket without such a threshold (30 hits at least) is closed.
  * Returns PC_ERR_UNSUPPORTED for PC_MEMO_LAYERS. */
-PC_API pc_status pc_memo_tune(pc_memo *memo, const pc_input *inputs, size_t count,
-                              const pc_memo_work *work);
+PC_API pc_status pc_memo_tune(pc_memo *memo, const pc_input *inputs, size_t input_stride,
+                              size_t count, const pc_memo_work *work);
 /* Compresses cold records and gives unused room back to the file system. */
 PC_API pc_status pc_memo_tidy(pc_memo *memo);
 
@@ -150,7 +150,7 @@ typedef struct pc_memo_bucket {
     double hit_loss_high;  /* at the percentile */
     double hit_loss_worst; /* of the worst hit */
 } pc_memo_bucket;
-/* The buckets, by length. PC_ERR_INVALID beyond their end. */
+/* The buckets, by length. */
 PC_API size_t pc_memo_bucket_count(const pc_memo *memo);
 PC_API pc_status pc_memo_get_bucket(pc_memo *memo, size_t index, pc_memo_bucket *bucket);
 /* Sets a bucket's threshold by the application's own measure, and opens it. Above 1: closes it.
@@ -201,6 +201,21 @@ enum {
     PC_REUSE_OUTPUT = 2 /* of the same prompt: nothing was computed */
 };
 
+/* The result of a memo for one prompt. */
+typedef struct pc_memo_result {
+    uint32_t exactness; /* PC_EXACT or PC_APPROXIMATE */
+    uint32_t reason;    /* PC_REASON_… of a miss; NONE: a hit, or there is no memo */
+    int64_t record;     /* the nearest record of this length; -1: none, or the memo was not asked */
+    /* To it; 1: the same tokens. PC_MEMO_LAYERS: the least of the layers that reused maps, or the
+     * greatest of all. */
+    double similarity;
+    uint32_t verified; /* 1: also computed in full; the results are those of the full computation */
+    uint32_t layers;   /* number of layers that reused maps */
+    double loss;       /* of the reuse, if verified, by the measure of the bucket's tuning */
+    uint32_t reuse;    /* PC_REUSE_… */
+    uint32_t reserved;
+} pc_memo_result;
+
 typedef struct pc_prefill_options {
     size_t struct_size;
     uint64_t flags; /* PC_PREFILL_… */
@@ -217,11 +232,12 @@ typedef struct pc_prefill_options {
      * Decoders only. Keys that a reuse skipped are computed afterwards. */
     pc_segment **segments;
     pc_memo_result *results;          /* [count] what the memo did for each, or NULL */
+    size_t result_stride;             /* sizeof(pc_memo_result) */
     int32_t (*cancelled)(void *user); /* polled between layers; non-zero: PC_ERR_CANCELLED */
     void *cancel_user;                /* given to cancelled */
     /* Overrides every bucket's threshold, also of closed buckets; at most 1. -INFINITY: the nearest
-     * record of the same length is a hit. 0: the buckets' own. */
-    double threshold;
+     * record of the same length is a hit. NULL: the buckets' own. */
+    const double *threshold;
 } pc_prefill_options;
 
 /* Seconds of all steps add up to the cost of a reuse. */
@@ -245,8 +261,9 @@ typedef struct pc_prefill_stats {
  * Blocks. stats: may be NULL. Returns PC_ERR_UNSUPPORTED (an application's model; logits of an
  * encoder without a head), PC_ERR_MISMATCH (the memo is of another model), PC_ERR_LIMIT (an input
  * is longer than the model takes), PC_ERR_CANCELLED. */
-PC_API pc_status pc_prefill(const pc_model *model, const pc_input *inputs, size_t count,
-                            const pc_prefill_options *options, pc_prefill_stats *stats);
+PC_API pc_status pc_prefill(const pc_model *model, const pc_input *inputs, size_t input_stride,
+                            size_t count, const pc_prefill_options *options,
+                            pc_prefill_stats *stats);
 
 /* ---- INIT macros */
 
@@ -258,7 +275,7 @@ PC_API pc_status pc_prefill(const pc_model *model, const pc_input *inputs, size_
     0, 0, 0, 0}
 #define PC_MEMO_STATS_INIT {sizeof(pc_memo_stats), 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0}
 #define PC_PREFILL_OPTIONS_INIT {sizeof(pc_prefill_options), 0, NULL, 0, 0, NULL, NULL, NULL, \
-    NULL, NULL, NULL, NULL, 0}
+    NULL, NULL, 0, NULL, NULL, NULL}
 #define PC_PREFILL_STATS_INIT {sizeof(pc_prefill_stats), 0, 0, 0, 0, 0, 0, 0, 0, 0, 0}
 /* clang-format on */
 

@@ -199,8 +199,11 @@ static pc_status check_plan_rows(const pc_plan_args *args)
             return pc__fail(PC_ERR_LIMIT, "pc_plan_new: row %zu: position %lld is too far from 0",
                             r, (long long)args->positions[r]);
     }
-    if (args->first[args->row_count] && !args->spans)
-        return pc__fail(PC_ERR_INVALID, "pc_plan_new: spans is NULL");
+    return PC_OK;
+}
+
+static pc_status check_plan_spans(const pc_plan_args *args)
+{
     for (size_t i = 0; i < args->first[args->row_count]; i++) {
         const pc_row_span *s = &args->spans[i];
         if (s->reserved)
@@ -301,39 +304,67 @@ static pc_status build_plan_handle(pc_plan *plan, const pc_plan_args *args)
     plan->backend = pc__backend_of(plan->context);
     plan->rows = args->row_count;
     PC__TRY_RETURN(read_shape(args->shape, &plan->shape, &shape));
-    PC__TRY_RETURN(check_plan_rows(args));
+    PC__TRY_RETURN(check_plan_spans(args));
     PC__TRY_RETURN(check_plan_keys(&plan->context->mem, args));
     PC__TRY_RETURN(copy_runs(plan, args, &shape));
     return make_plan(plan, args, &shape);
+}
+
+/* `args`: as read, with dense arrays. */
+static pc_status make_plan_handle(pc_plan **out, pc_context *context, const pc_plan_args *args)
+{
+    pc_plan *plan = pc__calloc(&context->mem, 1, sizeof *plan);
+    pc_status status;
+    if (!plan)
+        return PC_ERR_NOMEM;
+    plan->references = 1;
+    plan->context = pc__context_ref(context);
+    if ((status = build_plan_handle(plan, args)) < 0)
+        pc_plan_free(plan);
+    else
+        *out = plan;
+    return status;
+}
+
+/* Runs and spans as dense arrays of ours; `copies` [2] are freed by the caller. */
+static pc_status read_plan_arrays(pc_plan_args *args, const pc_allocator *mem, void **copies)
+{
+    const void *dense;
+    PC__TRY_RETURN(pc__array_in(&dense, &copies[0], mem,
+                                PC__ARRAY("pc_plan_new", "runs", pc_run, relative), args->runs,
+                                args->run_stride, args->run_count));
+    args->runs = dense;
+    PC__TRY_RETURN(check_plan_rows(args));
+    PC__TRY_RETURN(pc__array_in(&dense, &copies[1], mem,
+                                PC__ARRAY("pc_plan_new", "spans", pc_row_span, reserved),
+                                args->spans, args->span_stride, args->first[args->row_count]));
+    args->spans = dense;
+    return PC_OK;
 }
 
 pc_status pc_plan_new(pc_plan **out, pc_context *context, const pc_plan_args *args)
 {
     PC__HOLD(pc_context, context);
     pc_plan_args read;
-    pc_plan *plan;
+    void *copies[2] = {NULL, NULL};
     pc_status status;
     if (!out)
         return pc__fail(PC_ERR_INVALID, "pc_plan_new: out is NULL");
     *out = NULL;
     PC__TRY_RETURN(pc__options_read(&read, sizeof read, PC__V1_SIZE(pc_plan_args, flags), args,
                                     "pc_plan_args"));
-    if (!context || !args || !read.shape || !read.first || (read.run_count && !read.runs)
-        || (read.row_count && !read.positions))
+    if (!context || !args || !read.shape || !read.first || (read.row_count && !read.positions))
         return pc__fail(PC_ERR_INVALID,
-                        "pc_plan_new: context, args, shape, runs, positions or first is NULL");
+                        "pc_plan_new: context, args, shape, positions or first is NULL");
     PC__TRY_RETURN(pc__check_flags("pc_plan_args", read.flags, PC_PLAN_PER_ROW));
     if (read.row_count >= UINT32_MAX || read.run_count >= UINT32_MAX)
         return pc__fail(PC_ERR_LIMIT, "pc_plan_new: %zu rows over %zu runs", read.row_count,
                         read.run_count);
-    if (!(plan = pc__calloc(&context->mem, 1, sizeof *plan)))
-        return PC_ERR_NOMEM;
-    plan->references = 1;
-    plan->context = pc__context_ref(context);
-    if ((status = build_plan_handle(plan, &read)) < 0)
-        pc_plan_free(plan);
-    else
-        *out = plan;
+    status = read_plan_arrays(&read, &context->mem, copies);
+    if (status >= 0)
+        status = make_plan_handle(out, context, &read);
+    pc__free(&context->mem, copies[0]);
+    pc__free(&context->mem, copies[1]);
     return status;
 }
 

@@ -34,9 +34,6 @@ static pc_status check_context_options(const pc_context_options *o)
     if (o->threads > 4096)
         return pc__fail(PC_ERR_INVALID, "pc_context_options: %u threads are more than 4096",
                         o->threads);
-    if (o->allocator && (!o->allocator->alloc || !o->allocator->free))
-        return pc__fail(PC_ERR_INVALID,
-                        "pc_context_options: the allocator needs both alloc and free");
     if (o->backend && (!*o->backend || strlen(o->backend) >= PC__BACKEND_NAME))
         return pc__fail(PC_ERR_INVALID,
                         "pc_context_options: backend '%.40s': no backend has such a name",
@@ -44,10 +41,25 @@ static pc_status check_context_options(const pc_context_options *o)
     return pc__environment_check();
 }
 
+/* Fills `copy`; without an allocator of the application it is the C library's. */
+static pc_status read_allocator(pc_allocator *copy, const pc_allocator *given)
+{
+    *copy = pc__libc_allocator;
+    if (!given)
+        return PC_OK;
+    PC__TRY_RETURN(pc__options_read(copy, sizeof *copy, PC__V1_SIZE(pc_allocator, free), given,
+                                    "pc_allocator"));
+    if (!copy->alloc || !copy->free)
+        return pc__fail(PC_ERR_INVALID,
+                        "pc_context_options: the allocator needs both alloc and free");
+    return PC_OK;
+}
+
 pc_status pc_context_new(pc_context **out, const pc_context_options *options)
 {
     pc_context_options o;
-    const pc_allocator *mem;
+    pc_allocator read;
+    const pc_allocator *mem = &read;
     pc_context *context;
     pc_status status = PC_OK;
     if (!out)
@@ -56,7 +68,7 @@ pc_status pc_context_new(pc_context **out, const pc_context_options *options)
     PC__TRY_RETURN(pc__options_read(&o, sizeof o, PC__V1_SIZE(pc_context_options, backend), options,
                                     "pc_context_options"));
     PC__TRY_RETURN(check_context_options(&o));
-    mem = o.allocator ? o.allocator : &pc__libc_allocator;
+    PC__TRY_RETURN(read_allocator(&read, o.allocator));
     context = pc__calloc(mem, 1, sizeof *context);
     if (!context)
         return PC_ERR_NOMEM;

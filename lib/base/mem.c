@@ -92,7 +92,7 @@ static void libc_free(void *user, void *ptr, size_t size, size_t align)
         free(ptr);
 }
 
-const pc_allocator pc__libc_allocator = {NULL, libc_alloc, libc_free};
+const pc_allocator pc__libc_allocator = {sizeof(pc_allocator), NULL, libc_alloc, libc_free};
 
 /* Returns the whole pages of a malloc block that is about to be freed to the system. malloc's own
  * data in free blocks lies at their ends. */
@@ -188,7 +188,7 @@ static void zero_and_free(void *user, void *ptr, size_t size, size_t align)
 void pc__zeroing_init(pc__zeroing *zeroing, const pc_allocator *from)
 {
     zeroing->from = *from;
-    zeroing->mem = (pc_allocator){zeroing, alloc_from, zero_and_free};
+    zeroing->mem = (pc_allocator){sizeof(pc_allocator), zeroing, alloc_from, zero_and_free};
 }
 
 char *pc__strndup(const pc_allocator *mem, const char *text, size_t size)

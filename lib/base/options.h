@@ -34,4 +34,27 @@ pc_status pc__check_kv_dtype(const char *name, const char *field, uint32_t value
 pc_status pc__check_array(const char *call, const char *name, const void *array, size_t count,
                           size_t element);
 
+/* An array of structs that a caller gives. They have no struct_size; a stride beside the array, the
+ * caller's sizeof of an element, lets them grow (doc/abi.md). */
+typedef struct pc__array {
+    const char *call;  /* for error texts: "pc_eval" */
+    const char *array; /* "lanes" */
+    const char *type;  /* of an element: "pc_lane" */
+    size_t size;       /* sizeof of ours */
+    size_t v1_size;    /* PC__V1_SIZE */
+} pc__array;
+#define PC__ARRAY(call, array, type, last) \
+    (&(const pc__array){call, array, #type, sizeof(type), PC__V1_SIZE(type, last)})
+
+/* Elements of a caller's array as a dense array of ours: *dense. That is the caller's memory if the
+ * stride is our size, and *copy is NULL; else both are a copy, for pc__free. An element is read as
+ * pc__options_read reads a struct. */
+pc_status pc__array_in(const void **dense, void **copy, const pc_allocator *mem, const pc__array *a,
+                       const void *array, size_t stride, size_t count);
+/* PC_ERR_INVALID: an array, for results too, that cannot be one. */
+pc_status pc__array_check(const pc__array *a, const void *array, size_t stride, size_t count);
+/* Writes element `index` of a checked array of results up to its stride; behind what we know stands
+ * zero. */
+void pc__array_out(const pc__array *a, void *array, size_t stride, size_t index, const void *from);
+
 #endif

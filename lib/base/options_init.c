@@ -3,9 +3,13 @@
 #include <promptcache.h>
 #include <promptcache/admin.h>
 #include <promptcache/attend.h>
+#include <promptcache/batch.h>
 #include <promptcache/bench.h>
+#include <promptcache/cache.h>
 #include <promptcache/extend.h>
 #include <promptcache/memo.h>
+#include <promptcache/prompt.h>
+#include <promptcache/sampling.h>
 #include <string.h>
 
 #define INIT(type)                          \
@@ -18,6 +22,7 @@
     }
 
 /* clang-format off */
+INIT(pc_allocator)
 INIT(pc_context_options)
 INIT(pc_model_options)
 INIT(pc_model_info)
@@ -26,7 +31,7 @@ INIT(pc_cache_stats)
 INIT(pc_prometheus_options)
 INIT(pc_tier_stats)
 INIT(pc_schema_options)
-INIT(pc_relay)
+INIT(pc_system_format)
 INIT(pc_item)
 INIT(pc_encode_options)
 INIT(pc_prompt_options)

@@ -48,13 +48,13 @@ pc_status pc__memo_work_read(pc_memo_work *out, const pc_memo_work *work)
     return PC_OK;
 }
 
-static pc_status check_add(const pc_memo *memo, const pc_input *inputs, size_t count)
+static pc_status check_add(const pc_memo *memo)
 {
     if (!memo)
         return pc__fail(PC_ERR_INVALID, "pc_memo_add: memo is NULL");
     if (memo->options.flags & PC_MEMO_READ_ONLY)
         return pc__fail(PC_ERR_STATE, "pc_memo_add: %s was opened read-only", memo->dir.path);
-    return pc__inputs_check("pc_memo_add", inputs, count);
+    return PC_OK;
 }
 
 static void clear_batch(add_batch *b)
@@ -253,17 +253,28 @@ static pc_status add_all(pc_memo *memo, const pc_input *inputs, size_t count,
     return status;
 }
 
-pc_status pc_memo_add(pc_memo *memo, const pc_input *inputs, size_t count, const pc_memo_work *work)
+pc_status pc_memo_add(pc_memo *memo, const pc_input *inputs, size_t input_stride, size_t count,
+                      const pc_memo_work *work)
 {
     PC__HOLD(pc_memo, memo);
     pc_memo_work w;
+    const void *dense;
+    void *copy;
     pc_status status;
-    PC__TRY_RETURN(check_add(memo, inputs, count));
+    PC__TRY_RETURN(check_add(memo));
     PC__TRY_RETURN(pc__check_process(memo->process, "pc_memo_add", "the memo"));
     PC__TRY_RETURN(pc__memo_work_read(&w, work));
-    PC__TRY_RETURN(pc__memo_write_begin(memo));
-    status = add_all(memo, inputs, count, &w);
-    pthread_mutex_unlock(&memo->writer);
+    PC__TRY_RETURN(pc__array_in(&dense, &copy, &memo->mem,
+                                PC__ARRAY("pc_memo_add", "inputs", pc_input, types), inputs,
+                                input_stride, count));
+    status = pc__inputs_check("pc_memo_add", dense, count);
+    if (status >= 0)
+        status = pc__memo_write_begin(memo);
+    if (status >= 0) {
+        status = add_all(memo, dense, count, &w);
+        pthread_mutex_unlock(&memo->writer);
+    }
+    pc__free(&memo->mem, copy);
     return status < 0 ? status : PC_OK;
 }
 

@@ -14,8 +14,11 @@ size_t pc_memo_bucket_count(const pc_memo *memo)
 
 static pc_status check_bucket(const pc_memo *memo, size_t index, const char *call)
 {
-    if (!memo || index >= memo->head.bucket_count)
-        return pc__fail(PC_ERR_INVALID, "%s: memo is NULL, or it has no bucket %zu", call, index);
+    if (!memo)
+        return pc__fail(PC_ERR_INVALID, "%s: memo is NULL", call);
+    if (index >= memo->head.bucket_count)
+        return pc__fail(PC_ERR_NOT_FOUND, "%s: the memo has %u buckets, none is %zu", call,
+                        memo->head.bucket_count, index);
     return pc__check_process(memo->process, call, "the memo");
 }
 

@@ -4,6 +4,7 @@
 #include "model/forward/heads.h"
 #include "model/forward/native_ops.h"
 #include "model/load/positions.h"
+#include <promptcache/cache.h>
 
 int pc__model_is_native(const pc_model *model)
 {

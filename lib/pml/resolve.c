@@ -7,7 +7,7 @@
 #include <string.h>
 
 #include "pml/pml_names.h"
-#include "pml/relay.h"
+#include "pml/system_format.h"
 #include "pml/chat_tag.h"
 #include "pml/conversation.h"
 #include "pml/literal.h"
@@ -58,8 +58,9 @@ static pc_status end_text(resolver *r, int last)
                                                 r->literal.pieces, r->literal.count,
                                                 r->literal.text.data));
     if (last && r->tree->slot)
-        status = pc__relay_user(r->env, r->tree, r->literal.text.data ? r->literal.text.data : "",
-                                r->literal.text.size, &part.tokens, &part.count);
+        status = pc__system_format_user(r->env, r->tree,
+                                        r->literal.text.data ? r->literal.text.data : "",
+                                        r->literal.text.size, &part.tokens, &part.count);
     else if (r->literal.text.size)
         status = pc__literal_tokens(&r->literal, &part.tokens, &part.count);
     size_t line = r->literal.line, column = r->literal.column;

@@ -32,7 +32,7 @@ typedef enum pc__node_kind {
     PC__NODE_UNION,
     PC__NODE_TEXT,
     PC__NODE_PARAMETER,
-    PC__NODE_SLOT /* of a schema string: the place of the request's text (relay.h) */
+    PC__NODE_SLOT /* of a schema string: the place of the request's text (system_format.h) */
 } pc__node_kind;
 
 /* A turn of a conversation: the chat tag that a text stands in. */

@@ -1,6 +1,7 @@
 /* Sequences join a batch, leave it, and are stepped together. */
 #include "serve/batch.h"
 
+#include <promptcache/batch.h>
 #include <string.h>
 
 pc_status pc_batch_new(pc_batch **out, const pc_model *model, const pc_batch_options *options)

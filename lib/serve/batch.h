@@ -2,6 +2,7 @@
 #ifndef PC_SERVE_BATCH_H
 #define PC_SERVE_BATCH_H
 
+#include <promptcache/batch.h>
 #include "serve/sequence.h"
 
 struct pc_batch {

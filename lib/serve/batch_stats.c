@@ -1,4 +1,5 @@
 /* How much memory the sequences of a batch share. */
+#include <promptcache/batch.h>
 #include <stdlib.h>
 
 #include "base/options.h"

@@ -8,6 +8,8 @@ pc_status pc__encode_call_init(pc__encode_call *c, const pc_allocator *mem, size
 {
     memset(c, 0, sizeof *c);
     c->args.struct_size = sizeof c->args;
+    c->args.range_stride = sizeof *c->ranges;
+    c->args.visible_stride = sizeof *c->visible;
     c->args.tokens = c->tokens = pc__calloc(mem, tokens, sizeof *c->tokens);
     c->args.positions = c->positions = pc__calloc(mem, tokens, sizeof *c->positions);
     c->args.ranges = c->ranges = pc__calloc(mem, ranges, sizeof *c->ranges);

@@ -1,4 +1,5 @@
 /* pc_generate: the samples of one request, from prompt to statistics. */
+#include <promptcache/batch.h>
 #include <string.h>
 
 #include "base/options.h"

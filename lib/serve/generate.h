@@ -3,6 +3,7 @@
 #define PC_SERVE_GENERATE_H
 
 #include <promptcache/bench.h>
+#include <promptcache/sampling.h>
 #include <stdatomic.h>
 
 #include "model/model.h"
@@ -15,6 +16,7 @@ typedef struct pc__generation {
     pc_bench_options bench;      /* zeros: nothing is measured; options.bench is NULL */
     char **strings;
     pc_salt *salts;
+    double *memo_threshold;
     uintptr_t memo; /* that it was made with: to compare only, it may be freed */
     /* Of a sequence. Not copied. */
     const atomic_int *cancel; /* 1: pc_sequence_cancel; NULL: there is no such flag */

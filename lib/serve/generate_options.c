@@ -1,6 +1,7 @@
 /* Options of a request: checked, completed with the chat template's stops, copied. */
 #include "serve/generate.h"
 
+#include <promptcache/batch.h>
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
@@ -50,7 +51,6 @@ static pc_status read_bench(pc_bench_options *out, const pc_bench_options *optio
 
 static pc_status check_salts(const pc_generate_options *o, const char *call)
 {
-    PC__TRY_RETURN(pc__check_array(call, "salts", o->salts, o->salt_count, sizeof *o->salts));
     for (size_t i = 0; i < o->salt_count; i++) {
         const pc_salt *salt = &o->salts[i];
         if (!salt->data || !salt->size)
@@ -92,9 +92,9 @@ static pc_status check_options(const pc_generate_options *o, const char *call)
 static pc_status check_for_model(const pc_generate_options *o, const pc_model *model,
                                  const char *call)
 {
-    if (!(o->memo_threshold <= 1))
+    if (o->memo_threshold && !(*o->memo_threshold <= 1))
         return pc__fail(PC_ERR_INVALID, "%s: memo_threshold is %g, it is at most 1", call,
-                        o->memo_threshold);
+                        *o->memo_threshold);
     if (o->memo && o->salt_count)
         return pc__fail(
             PC_ERR_UNSUPPORTED,
@@ -160,6 +160,18 @@ static pc_status copy_salts(pc__generation *g, const pc_model *model, const pc_g
     return PC_OK;
 }
 
+static pc_status copy_threshold(pc__generation *g, const pc_model *model)
+{
+    if (!g->options.memo_threshold)
+        return PC_OK;
+    g->memo_threshold = pc__alloc(&model->context->mem, sizeof *g->memo_threshold);
+    if (!g->memo_threshold)
+        return PC_ERR_NOMEM;
+    *g->memo_threshold = *g->options.memo_threshold;
+    g->options.memo_threshold = g->memo_threshold;
+    return PC_OK;
+}
+
 /* `chat`: its stops come too; NULL: none. Owns a reference to o->memo, on failure too. */
 static pc_status copy_options(pc__generation *g, const pc_model *model,
                               const pc_generate_options *o, const pc__chat *chat)
@@ -169,18 +181,17 @@ static pc_status copy_options(pc__generation *g, const pc_model *model,
     status = copy_stops(g, model, o, chat);
     if (status >= 0)
         status = copy_salts(g, model, o);
+    if (status >= 0)
+        status = copy_threshold(g, model);
     if (status < 0)
         pc__generation_end(g, &model->context->mem);
     return status;
 }
 
-pc_status pc__generation_init(pc__generation *g, const pc_model *model,
-                              const pc_generate_options *options, const char *call)
+/* `o`: as read, with its salts dense. */
+static pc_status init_from(pc__generation *g, const pc_model *model, pc_generate_options o,
+                           const char *call)
 {
-    pc_generate_options o;
-    memset(g, 0, sizeof *g);
-    PC__TRY_RETURN(pc__options_read(&o, sizeof o, PC__V1_SIZE(pc_generate_options, flags), options,
-                                    "pc_generate_options"));
     PC__TRY_RETURN(check_options(&o, call));
     PC__TRY_RETURN(pc__sampling_read(&g->sampling, o.sampling, call));
     PC__TRY_RETURN(check_for_model(&o, model, call));
@@ -195,6 +206,26 @@ pc_status pc__generation_init(pc__generation *g, const pc_model *model,
     o.bench = NULL;
     o.sampling = NULL;
     return copy_options(g, model, &o, o.flags & PC_GENERATE_IGNORE_END ? NULL : model->chat);
+}
+
+pc_status pc__generation_init(pc__generation *g, const pc_model *model,
+                              const pc_generate_options *options, const char *call)
+{
+    const pc_allocator *mem = &model->context->mem;
+    pc_generate_options o;
+    const void *salts;
+    void *copy;
+    pc_status status;
+    memset(g, 0, sizeof *g);
+    PC__TRY_RETURN(pc__options_read(&o, sizeof o, PC__V1_SIZE(pc_generate_options, flags), options,
+                                    "pc_generate_options"));
+    PC__TRY_RETURN(pc__array_in(&salts, &copy, mem, PC__ARRAY(call, "salts", pc_salt, size),
+                                o.salts, o.salt_stride, o.salt_count));
+    o.salts = salts;
+    o.salt_stride = sizeof *o.salts;
+    status = init_from(g, model, o, call);
+    pc__free(mem, copy);
+    return status;
 }
 
 pc_status pc__generation_copy(pc__generation *to, const pc_model *model, const pc__generation *from)
@@ -234,8 +265,12 @@ static const struct {
     {                                                                                         \
 #name, offsetof(pc_generate_options, name), sizeof((pc_generate_options *)NULL)->name \
     }
-    FIELD(encoding),   FIELD(repair),         FIELD(repair_tokens),     FIELD(repair_percent),
-    FIELD(visibility), FIELD(memo_threshold), FIELD(rope_regime_length)
+    FIELD(encoding),
+    FIELD(repair),
+    FIELD(repair_tokens),
+    FIELD(repair_percent),
+    FIELD(visibility),
+    FIELD(rope_regime_length)
 #undef FIELD
 };
 
@@ -257,6 +292,9 @@ static const char *changed_field(pc__generation *to, const pc__generation *from)
     if (!takes_over((char *)&to->bench + behind, (const char *)&from->bench + behind,
                     sizeof to->bench - behind))
         return "bench";
+    if (to->memo_threshold
+        && !(from->memo_threshold && *to->memo_threshold == *from->memo_threshold))
+        return "memo_threshold";
     return to->salts && !same_salts(&to->options, &from->options) ? "salts" : NULL;
 }
 
@@ -273,6 +311,10 @@ pc_status pc__generation_take_over(pc__generation *to, pc__generation *from, con
         to->options.salts = to->salts = from->salts;
         to->options.salt_count = from->options.salt_count;
         from->salts = NULL;
+    }
+    if (!to->memo_threshold) {
+        to->options.memo_threshold = to->memo_threshold = from->memo_threshold;
+        from->memo_threshold = NULL;
     }
     return PC_OK;
 }
@@ -313,6 +355,7 @@ void pc__generation_end(pc__generation *g, const pc_allocator *mem)
         pc__free(mem, g->strings[i]);
     pc__free(mem, g->strings);
     pc__free(mem, g->salts);
+    pc__free(mem, g->memo_threshold);
     pc__free(mem, (void *)(uintptr_t)g->options.stop_tokens);
     memset(g, 0, sizeof *g);
 }

@@ -52,13 +52,10 @@ static pc_status check_lane_span(const pc_model *model, const pc_span *span, siz
 static pc_status check_lane(const pc_model *model, const pc_lane *lane, size_t index,
                             uint32_t visibility)
 {
-    if (!lane->count || !lane->tokens || !lane->positions || (!lane->spans && lane->span_count))
+    if (!lane->count || !lane->tokens || !lane->positions)
         return pc__fail(PC_ERR_INVALID,
-                        "pc_eval: lane %zu: no tokens, or tokens, positions or spans is NULL",
-                        index);
+                        "pc_eval: lane %zu: no tokens, or tokens or positions is NULL", index);
     PC__TRY_RETURN(pc__check_array("pc_eval", "tokens", lane->tokens, lane->count, 8));
-    PC__TRY_RETURN(
-        pc__check_array("pc_eval", "spans", lane->spans, lane->span_count, sizeof *lane->spans));
     for (size_t i = 0; i < lane->count; i++) {
         if (lane->tokens[i] < 0 || lane->tokens[i] >= model->info.vocab)
             return pc__fail(PC_ERR_INVALID,
@@ -335,31 +332,83 @@ static void end_eval(evaluation *e, pc_status status)
     pc__build_free(&e->build);
 }
 
-pc_status pc_eval(const pc_model *model, const pc_eval_args *args)
+/* `a`: its lanes and their spans are ours, dense. */
+static pc_status eval_lanes(const pc_model *model, const pc_eval_args *a)
 {
-    PC__HOLD(pc_model, model);
-    pc_eval_args a;
-    evaluation e = {.model = model, .args = &a};
+    evaluation e = {.model = model, .args = a};
     pc_status status;
-    if (!model || !args)
-        return pc__fail(PC_ERR_INVALID, "pc_eval: model or args is NULL");
-    PC__TRY_RETURN(pc__options_read(&a, sizeof a, PC__V1_SIZE(pc_eval_args, trace_user), args,
-                                    "pc_eval_args"));
-    PC__TRY_RETURN(pc__check_array("pc_eval", "lanes", a.lanes, a.lane_count, sizeof *a.lanes));
-    for (size_t l = 0; a.segments && l < a.lane_count; l++)
-        a.segments[l] = NULL;
-    for (size_t l = 0; a.lanes && l < a.lane_count; l++)
-        pc__spans_hold(a.lanes[l].spans, a.lanes[l].span_count);
+    for (size_t l = 0; l < a->lane_count; l++)
+        pc__spans_hold(a->lanes[l].spans, a->lanes[l].span_count);
     PC__TRY(pc__model_can_compute(model), done);
-    PC__TRY(check_args(model, &a), done);
+    PC__TRY(check_args(model, a), done);
     PC__TRY(reserve_eval(&e), done);
     PC__TRY(compute_pass(&e), done);
     PC__TRY(check_logits(&e), done);
     status = make_segments(&e);
 done:
     end_eval(&e, status);
-    for (size_t l = 0; a.lanes && l < a.lane_count; l++)
-        pc__spans_let_go(a.lanes[l].spans, a.lanes[l].span_count);
+    for (size_t l = 0; l < a->lane_count; l++)
+        pc__spans_let_go(a->lanes[l].spans, a->lanes[l].span_count);
+    return status;
+}
+
+/* The caller's lanes with their spans as dense arrays of ours. */
+typedef struct dense_lanes {
+    pc_lane *lanes; /* [count] */
+    void **copies;  /* [count] of spans; NULL: the caller's */
+} dense_lanes;
+
+static pc_status read_lanes(dense_lanes *d, const pc_allocator *mem, const pc_eval_args *a)
+{
+    const void *given;
+    void *copy;
+    pc_status status = PC_OK;
+    PC__TRY_RETURN(pc__array_in(&given, &copy, mem,
+                                PC__ARRAY("pc_eval", "lanes", pc_lane, span_stride), a->lanes,
+                                a->lane_stride, a->lane_count));
+    d->lanes = pc__calloc(mem, a->lane_count, sizeof *d->lanes);
+    d->copies = pc__calloc(mem, a->lane_count, sizeof(*d->copies));
+    if (!d->lanes || !d->copies)
+        status = PC_ERR_NOMEM;
+    else if (a->lane_count)
+        memcpy(d->lanes, given, a->lane_count * sizeof *d->lanes);
+    pc__free(mem, copy);
+    for (size_t l = 0; l < a->lane_count && status >= 0; l++) {
+        pc_lane *lane = &d->lanes[l];
+        const void *spans;
+        status = pc__array_in(&spans, &d->copies[l], mem,
+                              PC__ARRAY("pc_eval", "spans of a lane", pc_span, hi), lane->spans,
+                              lane->span_stride, lane->span_count);
+        lane->spans = spans;
+    }
+    return status;
+}
+
+static void free_lanes(dense_lanes *d, const pc_allocator *mem, size_t count)
+{
+    for (size_t l = 0; d->copies && l < count; l++)
+        pc__free(mem, d->copies[l]);
+    pc__free(mem, d->copies);
+    pc__free(mem, d->lanes);
+}
+
+pc_status pc_eval(const pc_model *model, const pc_eval_args *args)
+{
+    PC__HOLD(pc_model, model);
+    pc_eval_args a;
+    dense_lanes dense = {0};
+    pc_status status;
+    if (!model || !args)
+        return pc__fail(PC_ERR_INVALID, "pc_eval: model or args is NULL");
+    PC__TRY_RETURN(pc__options_read(&a, sizeof a, PC__V1_SIZE(pc_eval_args, trace_user), args,
+                                    "pc_eval_args"));
+    status = read_lanes(&dense, &model->context->mem, &a);
+    for (size_t l = 0; status >= 0 && a.segments && l < a.lane_count; l++)
+        a.segments[l] = NULL;
+    a.lanes = dense.lanes;
+    if (status >= 0)
+        status = eval_lanes(model, &a);
+    free_lanes(&dense, &model->context->mem, a.lane_count);
     return status;
 }
 

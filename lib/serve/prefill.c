@@ -47,12 +47,14 @@ static pc_status read_prefill_options(pc_prefill_options *out, const pc_prefill_
                                     options, "pc_prefill_options"));
     PC__TRY_RETURN(
         pc__check_flags("pc_prefill_options", out->flags, PC_PREFILL_NORMALIZE | PC_PREFILL_MAPS));
-    if (out->pool > PC_POOL_LAST || out->reserved || !(out->threshold <= 1))
+    if (out->pool > PC_POOL_LAST || out->reserved || (out->threshold && !(*out->threshold <= 1)))
         return pc__fail(PC_ERR_INVALID,
                         "pc_prefill_options: pool is %u, threshold is %g, or reserved is set",
-                        out->pool, out->threshold);
+                        out->pool, out->threshold ? *out->threshold : 0);
     return PC_OK;
 }
+
+#define RESULTS PC__ARRAY("pc_prefill", "results", pc_memo_result, reserved)
 
 static pc_status check_prefill(const prefill_work *w)
 {
@@ -64,6 +66,9 @@ static pc_status check_prefill(const prefill_work *w)
     if (w->options.segments && !pc__model_is_causal(w->model))
         return pc__fail(PC_ERR_UNSUPPORTED, "pc_prefill: an encoder's states cannot be segments");
     PC__TRY_RETURN(pc__inputs_check("pc_prefill", w->inputs, w->count));
+    if (w->options.results)
+        PC__TRY_RETURN(
+            pc__array_check(RESULTS, w->options.results, w->options.result_stride, w->count));
     for (int32_t l = 0; w->options.map_layers && l < w->model->info.layers; l++)
         if (w->options.memo || w->options.map_layers[l] < 0 || w->options.map_layers[l] > l)
             return pc__fail(PC_ERR_INVALID,
@@ -168,7 +173,7 @@ static pc_status look_up_memo(prefill_work *w)
     pc_memo *memo = w->options.memo;
     pc__memo_times times;
     pc_status status;
-    w->threshold = w->options.threshold != 0 ? &w->options.threshold : NULL;
+    w->threshold = w->options.threshold;
     status = pc__memo_find(memo, w->inputs, w->count, w->threshold, w->found, &times);
     double begun = pc__now();
     for (size_t i = 0; i < w->count && status >= 0; i++) {
@@ -284,11 +289,12 @@ fail:
 
 static void write_results(const prefill_work *w)
 {
+    const pc__array *results_array = RESULTS;
     for (size_t i = 0; w->options.results && i < w->count; i++) {
         const prefill_item *item = &w->items[i];
         uint32_t layers = w->prompts[i].maps ? (uint32_t)w->model->info.layers
                                              : item->layers.layers;
-        w->options.results[i] = (pc_memo_result){
+        const pc_memo_result result = {
             .exactness = is_approximate(w, i) ? PC_APPROXIMATE : PC_EXACT,
             .reason = w->options.memo ? w->found[i].reason : PC_REASON_NONE,
             .record = w->found[i].id,
@@ -299,6 +305,7 @@ static void write_results(const prefill_work *w)
             .reuse = w->prompts[i].is_done ? PC_REUSE_OUTPUT
                      : layers              ? PC_REUSE_MAPS
                                            : PC_REUSE_NONE};
+        pc__array_out(results_array, w->options.results, w->options.result_stride, i, &result);
     }
 }
 
@@ -385,10 +392,10 @@ pc_status pc__prefill_hit(const pc_model *model, const pc_input *input,
     return status;
 }
 
-pc_status pc_prefill(const pc_model *model, const pc_input *inputs, size_t count,
-                     const pc_prefill_options *options, pc_prefill_stats *stats)
+/* `inputs` are ours, dense. */
+static pc_status prefill_all(const pc_model *model, const pc_input *inputs, size_t count,
+                             const pc_prefill_options *options, pc_prefill_stats *stats)
 {
-    PC__HOLD(pc_model, model);
     prefill_work w = {
         .model = model, .inputs = inputs, .count = count, .stats = PC_PREFILL_STATS_INIT};
     pc_status status;
@@ -402,4 +409,21 @@ pc_status pc_prefill(const pc_model *model, const pc_input *inputs, size_t count
         status = pc__result_write(stats, PC__V1_SIZE(pc_prefill_stats, seconds_verify), &w.stats,
                                   sizeof w.stats, "pc_prefill_stats");
     return status < 0 ? status : PC_OK;
+}
+
+pc_status pc_prefill(const pc_model *model, const pc_input *inputs, size_t input_stride,
+                     size_t count, const pc_prefill_options *options, pc_prefill_stats *stats)
+{
+    PC__HOLD(pc_model, model);
+    const void *dense;
+    void *copy;
+    pc_status status;
+    if (!model)
+        return pc__fail(PC_ERR_INVALID, "pc_prefill: model is NULL");
+    PC__TRY_RETURN(pc__array_in(&dense, &copy, &model->context->mem,
+                                PC__ARRAY("pc_prefill", "inputs", pc_input, types), inputs,
+                                input_stride, count));
+    status = prefill_all(model, dense, count, options, stats);
+    pc__free(&model->context->mem, copy);
+    return status;
 }

@@ -35,15 +35,17 @@ static pc_status try_some(tuning *t, size_t first, size_t n)
           *reused_logits = full_logits + AT_ONCE * t->logits;
     pc_prefill_options o = PC_PREFILL_OPTIONS_INIT;
     pc_memo_result results[AT_ONCE];
+    const double nearest = -INFINITY;
     o.embeddings = full;
     o.logits = t->logits ? full_logits : NULL;
-    PC__TRY_RETURN(pc_prefill(t->model, t->inputs + first, n, &o, NULL));
+    PC__TRY_RETURN(pc_prefill(t->model, t->inputs + first, sizeof *t->inputs, n, &o, NULL));
     o.embeddings = reused;
     o.logits = t->logits ? reused_logits : NULL;
     o.memo = t->memo;
-    o.threshold = -INFINITY;
+    o.threshold = &nearest;
     o.results = results;
-    PC__TRY_RETURN(pc_prefill(t->model, t->inputs + first, n, &o, NULL));
+    o.result_stride = sizeof *results;
+    PC__TRY_RETURN(pc_prefill(t->model, t->inputs + first, sizeof *t->inputs, n, &o, NULL));
     for (size_t i = 0; i < n; i++) {
         tuning_trial *one = &t->trials[first + i];
         /* an input that the memo has itself tells nothing of others */
@@ -183,7 +185,6 @@ static pc_status check_tuning(const tuning *t)
 {
     if (!t->memo)
         return pc__fail(PC_ERR_INVALID, "pc_memo_tune: memo is NULL");
-    PC__TRY_RETURN(pc__inputs_check("pc_memo_tune", t->inputs, t->count));
     if (pc__memo_is_layerwise(t->memo))
         return pc__fail(
             PC_ERR_UNSUPPORTED,
@@ -196,11 +197,27 @@ static pc_status check_tuning(const tuning *t)
     return PC_OK;
 }
 
-pc_status pc_memo_tune(pc_memo *memo, const pc_input *inputs, size_t count,
+static pc_status tune_all(tuning *t)
+{
+    const pc_allocator *mem = &t->model->context->mem;
+    pc_status status;
+    t->trials = pc__calloc(mem, t->count, sizeof *t->trials);
+    t->both = pc__calloc(mem, 2 * AT_ONCE, (t->hidden + t->logits) * sizeof *t->both);
+    status = t->trials && t->both ? try_all(t) : PC_ERR_NOMEM;
+    if (status >= 0)
+        status = set_all(t);
+    pc__free(mem, t->trials);
+    pc__free(mem, t->both);
+    return status;
+}
+
+pc_status pc_memo_tune(pc_memo *memo, const pc_input *inputs, size_t input_stride, size_t count,
                        const pc_memo_work *work)
 {
     PC__HOLD(pc_memo, memo);
-    tuning t = {.memo = memo, .inputs = inputs, .count = count};
+    tuning t = {.memo = memo, .count = count};
+    const void *dense;
+    void *copy;
     const pc_allocator *mem;
     pc_status status;
     PC__TRY_RETURN(pc__memo_work_read(&t.work, work));
@@ -212,12 +229,13 @@ pc_status pc_memo_tune(pc_memo *memo, const pc_input *inputs, size_t count,
     PC__TRY_RETURN(check_tuning(&t));
     PC__TRY_RETURN(pc__memo_check_model(memo, t.model));
     mem = &t.model->context->mem;
-    t.trials = pc__calloc(mem, count, sizeof *t.trials);
-    t.both = pc__calloc(mem, 2 * AT_ONCE, (t.hidden + t.logits) * sizeof *t.both);
-    status = t.trials && t.both ? try_all(&t) : PC_ERR_NOMEM;
+    PC__TRY_RETURN(pc__array_in(&dense, &copy, mem,
+                                PC__ARRAY("pc_memo_tune", "inputs", pc_input, types), inputs,
+                                input_stride, count));
+    t.inputs = dense;
+    status = pc__inputs_check("pc_memo_tune", dense, count);
     if (status >= 0)
-        status = set_all(&t);
-    pc__free(mem, t.trials);
-    pc__free(mem, t.both);
+        status = tune_all(&t);
+    pc__free(mem, copy);
     return status;
 }

@@ -1,6 +1,7 @@
 /* Prompts from PML, from text and from tokens, and their parts for callers. */
 #include "serve/prompt.h"
 
+#include <promptcache/prompt.h>
 #include <stdio.h>
 #include <string.h>
 

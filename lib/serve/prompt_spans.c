@@ -122,12 +122,29 @@ static pc_status make_prompt(pc_prompt **out, const pc_model *model, const pc_sp
     return status;
 }
 
+/* `spans` are ours, dense. */
+static pc_status check_and_make(pc_prompt **out, const pc_model *model, const pc_span *spans,
+                                size_t span_count, int64_t start, const int32_t *tokens,
+                                size_t token_count)
+{
+    pc_status status;
+    for (size_t s = 0; s < span_count; s++)
+        PC__TRY_RETURN(check_prompt_span(model, &spans[s], s, start));
+    pc__spans_hold(spans, span_count);
+    status = make_prompt(out, model, spans, span_count, start, tokens, token_count);
+    pc__spans_let_go(spans, span_count);
+    return status;
+}
+
 pc_status pc_prompt_from_spans(pc_prompt **out, const pc_model *model, const pc_span *spans,
-                               size_t span_count, int64_t start, const int32_t *tokens,
-                               size_t token_count, const pc_prompt_options *options)
+                               size_t span_stride, size_t span_count, int64_t start,
+                               const int32_t *tokens, size_t token_count,
+                               const pc_prompt_options *options)
 {
     PC__HOLD(pc_model, model);
     uint64_t flags;
+    const void *dense;
+    void *copy;
     pc_status status;
     if (!out)
         return pc__fail(PC_ERR_INVALID, "pc_prompt_from_spans: out is NULL");
@@ -136,17 +153,15 @@ pc_status pc_prompt_from_spans(pc_prompt **out, const pc_model *model, const pc_
         return pc__fail(PC_ERR_INVALID, "pc_prompt_from_spans: model is NULL");
     PC__TRY_RETURN(pc__prompt_flags(&flags, "pc_prompt_from_spans", options, 0));
     PC__TRY_RETURN(
-        pc__check_array("pc_prompt_from_spans", "spans", spans, span_count, sizeof *spans));
-    PC__TRY_RETURN(
         pc__check_array("pc_prompt_from_spans", "tokens", tokens, token_count, sizeof *tokens));
     if (!span_count && !token_count)
         return pc__fail(PC_ERR_INVALID, "pc_prompt_from_spans: no spans and no new tokens");
     PC__TRY_RETURN(pc__model_has_order(model));
     PC__TRY_RETURN(check_new_tokens(model, start, tokens, token_count));
-    for (size_t s = 0; s < span_count; s++)
-        PC__TRY_RETURN(check_prompt_span(model, &spans[s], s, start));
-    pc__spans_hold(spans, span_count);
-    status = make_prompt(out, model, spans, span_count, start, tokens, token_count);
-    pc__spans_let_go(spans, span_count);
+    PC__TRY_RETURN(pc__array_in(&dense, &copy, &model->context->mem,
+                                PC__ARRAY("pc_prompt_from_spans", "spans", pc_span, hi), spans,
+                                span_stride, span_count));
+    status = check_and_make(out, model, dense, span_count, start, tokens, token_count);
+    pc__free(&model->context->mem, copy);
     return status;
 }

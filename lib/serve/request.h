@@ -13,7 +13,7 @@
 
 /* Statistics of a request that has not begun. */
 /* clang-format off */
-#define PC__STATS_START {.struct_size = sizeof(pc_stats), .memo.record = -1}
+#define PC__STATS_START {.struct_size = sizeof(pc_stats), .memo_record = -1}
 /* clang-format on */
 
 typedef struct pc__request_part {

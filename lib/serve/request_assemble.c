@@ -120,6 +120,7 @@ static pc_status compute_rows(assembly *f, void *sequence, size_t first, size_t 
     pc__request *r = f->request;
     const pc_step_args args = {.struct_size = sizeof args,
                                .rows = f->step_rows + first,
+                               .row_stride = sizeof *f->step_rows,
                                .count = end - first,
                                .logits = f->logits,
                                .visibility = r->options->visibility,

@@ -19,7 +19,7 @@ typedef struct pc__memo_answer {
     int approximate; /* maps of another prompt were used */
 } pc__memo_answer;
 
-/* Whether the request asks its memo; stats.memo.reason says why not. */
+/* Whether the request asks its memo; stats.memo_reason says why not. */
 int pc__request_asks_memo(pc__request *request);
 /* On a hit logits [vocab] are those behind the prompt. */
 pc_status pc__request_ask_memo(pc__request *request, float *logits, pc__memo_answer *out);

@@ -21,13 +21,19 @@ int pc__request_asks_memo(pc__request *r)
         reason = PC_REASON_REPAIR;
     else if (pc__model_rope_regime(r->model, r->tokens) != r->regime.key)
         reason = PC_REASON_LENGTH; /* its records have the frequencies of their own length */
-    r->stats.memo.reason = reason;
+    r->stats.memo_reason = reason;
     return reason == PC_REASON_NONE;
 }
 
 static void note_memo(pc__request *r, const pc_memo_result *result, const pc_prefill_stats *times)
 {
-    r->stats.memo = *result;
+    r->stats.memo_reason = result->reason;
+    r->stats.memo_layers = result->layers;
+    r->stats.memo_record = result->record;
+    r->stats.memo_similarity = result->similarity;
+    r->stats.memo_loss = result->loss;
+    r->stats.memo_verified = result->verified;
+    r->stats.memo_reuse = result->reuse;
     r->stats.seconds_memo += times->seconds_features + times->seconds_search + times->seconds_maps;
     r->stats.seconds_prefill += times->seconds_forward + times->seconds_verify;
 }
@@ -49,7 +55,7 @@ pc_status pc__request_ask_memo(pc__request *r, float *logits, pc__memo_answer *o
     pc_prefill_options options = PC_PREFILL_OPTIONS_INIT;
     pc_status status;
     if (has_a_hit(r)) {
-        r->stats.memo.reason = PC_REASON_AT_HAND;
+        r->stats.memo_reason = PC_REASON_AT_HAND;
         return PC_OK;
     }
     PC__TRY_RETURN(pc__request_poll(r));
@@ -57,6 +63,7 @@ pc_status pc__request_ask_memo(pc__request *r, float *logits, pc__memo_answer *o
     options.threshold = r->options->memo_threshold;
     options.logits = logits;
     options.results = &result;
+    options.result_stride = sizeof result;
     options.cancelled = pc__request_must_stop;
     options.cancel_user = r;
     pc__cache_request_running(r->cache, 1);

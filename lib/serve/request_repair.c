@@ -110,7 +110,7 @@ static pc_status ask_model(comparison *c, const pc__request *r)
     PC__TRY_RETURN(pc__request_poll(r));
     pc__model_enter(r->model);
     status = r->model->ops.deviation(r->model->user, a->tokens, a->positions, a->count, a->visible,
-                                     a->visible_count, c->scores);
+                                     a->visible_stride, a->visible_count, c->scores);
     pc__model_leave(r->model);
     status = pc__model_status(r->model, "deviation", status);
     for (size_t i = 0; i < a->count; i++)

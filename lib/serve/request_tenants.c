@@ -1,6 +1,7 @@
 /* Salts and base keys by position. */
 #include "serve/request_tenants.h"
 
+#include <promptcache/cache.h>
 #include <string.h>
 
 #include "model/model_states.h"

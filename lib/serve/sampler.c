@@ -1,6 +1,7 @@
 /* Sampling: biases, penalties, selection by a heap, nucleus, draw. */
 #include "serve/sampler.h"
 
+#include <promptcache/sampling.h>
 #include <float.h>
 #include <math.h>
 #include <stdlib.h>

@@ -12,6 +12,7 @@
 #ifndef PC_SERVE_SAMPLER_H
 #define PC_SERVE_SAMPLER_H
 
+#include <promptcache/sampling.h>
 #include "base/mem.h"
 
 typedef struct pc__candidate {

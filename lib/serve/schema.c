@@ -1,6 +1,7 @@
 /* Schemas from PML, with their recipes and tables of keys, and their items for callers. */
 #include "serve/schema.h"
 
+#include <promptcache/prompt.h>
 #include <string.h>
 
 #include "base/file.h"

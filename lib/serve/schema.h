@@ -45,6 +45,7 @@ pc_status pc__pml_file_read(const pc_allocator *mem, const char *path, char **te
                             char **folder);
 /* A schema string from a file, without a byte order mark at the start and a line break at the end:
  * neither is part of it. */
-pc_status pc__relay_file(const pc_allocator *mem, const char *path, char **format, size_t *size);
+pc_status pc__system_format_file(const pc_allocator *mem, const char *path, char **format,
+                                 size_t *size);
 
 #endif

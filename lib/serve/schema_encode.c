@@ -1,4 +1,5 @@
 /* pc_schema_encode: all units of a schema into the cache, one after the other. */
+#include <promptcache/cache.h>
 #include <stdio.h>
 
 #include "base/options.h"

@@ -4,6 +4,7 @@
  * done before the lock is taken. Under the lock a finished entry replaces the old one, which is
  * freed after it. */
 #include <promptcache/admin.h>
+#include <promptcache/prompt.h>
 #include <pthread.h>
 #include <stdio.h>
 #include <string.h>
@@ -29,7 +30,7 @@ struct pc_systems {
     size_t format_size;
     uint32_t encoding;
     uint64_t rope_regime_length;
-    uint64_t flags;       /* PC_RELAY_… */
+    uint64_t flags;       /* PC_FORMAT_… */
     pthread_mutex_t lock; /* of the rest */
     system_entry *items;
     size_t count, capacity;
@@ -93,11 +94,11 @@ pc_status pc_systems_clear(pc_systems *s)
 
 static pc_status check_systems_options(const pc_systems_options *o)
 {
-    PC__TRY_RETURN(pc__check_flags("pc_systems_options", o->flags, PC_RELAY_CHAT));
+    PC__TRY_RETURN(pc__check_flags("pc_systems_options", o->flags, PC_FORMAT_CHAT));
     if (o->reserved)
         return pc__fail(PC_ERR_INVALID, "pc_systems_options: reserved must be zero");
     if (o->flags && (o->format || o->format_file))
-        return pc__fail(PC_ERR_INVALID, "pc_systems_options: a schema string and PC_RELAY_CHAT "
+        return pc__fail(PC_ERR_INVALID, "pc_systems_options: a schema string and PC_FORMAT_CHAT "
                                         "exclude each other");
     if (o->encoding > PC_ENCODE_JOINT)
         return pc__fail(o->encoding == PC_ENCODE_EXACT ? PC_ERR_UNSUPPORTED : PC_ERR_INVALID,
@@ -112,16 +113,16 @@ static pc_status check_systems_options(const pc_systems_options *o)
 static pc_status make_schema(const pc_systems *s, const char *name, const char *text, size_t size,
                              const int32_t *tokens, size_t count, pc_schema **out)
 {
-    pc_relay relay = PC_RELAY_INIT;
-    relay.name = name;
-    relay.format = s->format;
-    relay.format_size = s->format_size;
-    relay.system = text;
-    relay.system_size = size;
-    relay.tokens = tokens;
-    relay.token_count = count;
-    relay.flags = s->flags;
-    return pc_schema_from_relay(out, s->model, &relay);
+    pc_system_format source = PC_SYSTEM_FORMAT_INIT;
+    source.name = name;
+    source.format = s->format;
+    source.format_size = s->format_size;
+    source.system = text;
+    source.system_size = size;
+    source.tokens = tokens;
+    source.token_count = count;
+    source.flags = s->flags;
+    return pc_schema_from_format(out, s->model, &source);
 }
 
 /* Reports a fault in the schema string now, not with the first name. */
@@ -134,7 +135,7 @@ static pc_status read_format(pc_systems *s, const pc_systems_options *o)
         return PC_ERR_NOMEM;
     s->format_size = o->format_size;
     if (o->format_file)
-        status = pc__relay_file(mem, o->format_file, &s->format, &s->format_size);
+        status = pc__system_format_file(mem, o->format_file, &s->format, &s->format_size);
     if (status < 0 || !s->format)
         return status;
     status = make_schema(s, NULL, NULL, 0, NULL, 0, &tried);

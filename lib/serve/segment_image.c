@@ -2,6 +2,7 @@
  * an application's model as the bytes that it exports. A segment gets its table when it is made. */
 #include "serve/segment_image.h"
 
+#include <promptcache/cache.h>
 #include <math.h>
 #include <stdio.h>
 #include <string.h>

@@ -1,6 +1,8 @@
 /* A sequence: made, prefilled, sampled, copied, ended. */
 #include "serve/sequence.h"
 
+#include <promptcache/sampling.h>
+#include <promptcache/batch.h>
 #include <math.h>
 #include <stdio.h>
 #include <string.h>

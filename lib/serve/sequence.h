@@ -7,6 +7,7 @@
 #ifndef PC_SERVE_SEQUENCE_H
 #define PC_SERVE_SEQUENCE_H
 
+#include <promptcache/sampling.h>
 #include "serve/generate.h"
 #include "serve/placed_prompt.h"
 #include "serve/prompt.h"

@@ -1,6 +1,7 @@
 /* Functions of the application around the draw of a token: on_logits and on_token. */
 #include "serve/logprobs.h"
 #include "serve/sequence.h"
+#include <promptcache/sampling.h>
 
 pc_status pc__sequence_said(int32_t said, const char *function)
 {

@@ -77,24 +77,39 @@ static pc_status make_spans(const pc_sequence *s, const pc__sequence_span *seen,
     return status;
 }
 
-static pc_status check_sequence(pc_sequence *s, const pc_span *spans, size_t capacity,
-                                const size_t *count)
+static pc_status check_sequence(pc_sequence *s, const pc__array *array, const pc_span *spans,
+                                size_t stride, size_t capacity, const size_t *count)
 {
-    if (!s || !count || (!spans && capacity))
-        return pc__fail(PC_ERR_INVALID, "pc_sequence_spans: sequence, spans or count is NULL");
+    if (!s || !count)
+        return pc__fail(PC_ERR_INVALID, "pc_sequence_spans: sequence or count is NULL");
+    PC__TRY_RETURN(pc__array_check(array, spans, stride, capacity));
     PC__TRY_RETURN(pc__model_check_native(s->model, "pc_sequence_spans"));
     return pc__sequence_check(s, 1, "pc_sequence_spans");
 }
 
-pc_status pc_sequence_spans(pc_sequence *sequence, pc_span *spans, size_t capacity, size_t *count)
+/* The spans in the caller's array, whose elements may be of another size than ours. */
+static pc_status give_spans(const pc_sequence *s, const pc__sequence_span *seen, size_t n,
+                            const pc__array *array, pc_span *spans, size_t stride, size_t count)
+{
+    pc_span *made = pc__calloc(s->mem, count, sizeof *made);
+    pc_status status = made ? make_spans(s, seen, n, made) : PC_ERR_NOMEM;
+    for (size_t i = 0; status >= 0 && i < count; i++)
+        pc__array_out(array, spans, stride, i, &made[i]);
+    pc__free(s->mem, made);
+    return status;
+}
+
+pc_status pc_sequence_spans(pc_sequence *sequence, pc_span *spans, size_t span_stride,
+                            size_t capacity, size_t *count)
 {
     PC__HOLD(pc_sequence, sequence);
+    const pc__array *array = PC__ARRAY("pc_sequence_spans", "spans", pc_span, hi);
     pc__sequence_span *seen;
     size_t n, full = 0;
     pc_status status = PC_OK;
     if (count)
         *count = 0;
-    PC__TRY_RETURN(check_sequence(sequence, spans, capacity, count));
+    PC__TRY_RETURN(check_sequence(sequence, array, spans, span_stride, capacity, count));
     n = pc__model_sequence_spans(sequence->placed.sequence, NULL);
     seen = pc__calloc(sequence->mem, n, sizeof *seen);
     if (!seen)
@@ -108,7 +123,7 @@ pc_status pc_sequence_spans(pc_sequence *sequence, pc_span *spans, size_t capaci
                           capacity);
     } else if (spans) {
         pc__model_sequence_freeze(sequence->placed.sequence);
-        status = make_spans(sequence, seen, n, spans);
+        status = give_spans(sequence, seen, n, array, spans, span_stride, full);
     }
     pc__free(sequence->mem, seen);
     return status;

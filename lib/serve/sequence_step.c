@@ -48,6 +48,7 @@ static pc_status compute_step(step_members *g, pc_step_row *rows, float *logits)
     const pc_sequence *s = g->list[0];
     pc_step_args args = {.struct_size = sizeof args,
                          .rows = rows,
+                         .row_stride = sizeof *rows,
                          .logits = logits,
                          .visibility = s->generation.options.visibility,
                          .flags = flags_of(s),

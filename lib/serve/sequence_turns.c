@@ -1,4 +1,5 @@
 /* Tokens are pushed to a running sequence, or truncated. */
+#include <promptcache/batch.h>
 #include <string.h>
 
 #include "pml/literal.h"

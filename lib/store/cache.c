@@ -1,6 +1,7 @@
 /* The cache over its tiers: get, put, pins, quotas, statistics (cache.h). */
 #include "store/cache_internal.h"
 
+#include <promptcache/cache.h>
 #include <string.h>
 
 #include "attn/kernels.h"

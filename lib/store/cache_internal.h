@@ -11,6 +11,7 @@
 #ifndef PC_STORE_CACHE_INTERNAL_H
 #define PC_STORE_CACHE_INTERNAL_H
 
+#include <promptcache/cache.h>
 #include <pthread.h>
 
 #include "base/clock.h"

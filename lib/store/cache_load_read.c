@@ -9,6 +9,7 @@
  * segment that the request computes, and is freed with it. A prefetch ends. */
 #include "store/cache_internal.h"
 
+#include <promptcache/cache.h>
 #include <stdio.h>
 #include <string.h>
 

@@ -3,6 +3,7 @@
  * are right from the first scrape. Names never change. */
 #include "store/cache_internal.h"
 
+#include <promptcache/cache.h>
 #include <inttypes.h>
 #include <stdarg.h>
 #include <stdio.h>

@@ -1,6 +1,7 @@
 /* Opens and closes a cache: its options, its tiers, its threads. */
 #include "store/cache_internal.h"
 
+#include <promptcache/cache.h>
 #include <string.h>
 
 #define DEFAULT_BYTES (UINT64_C(1) << 30)

@@ -1,6 +1,8 @@
 /* The cache for applications that have their own runtime: keys, put and get of raw states. */
 #include "store/cache_internal.h"
 
+#include <math.h>
+#include <promptcache/cache.h>
 #include <string.h>
 
 #include "store/raw_states.h"
@@ -87,7 +89,7 @@ static pc_status read_put_options(pc_put_options *o, const pc_put_options *optio
             "pc_cache_put: reserved is not 0, or only one of salt and salt_size is given");
     PC__TRY_RETURN(pc__check_array("pc_cache_put", "salt", o->salt, o->salt_size, 1));
     if (!(o->cost_seconds >= 0 && o->cost_seconds < 1e18)
-        || !(o->ttl_seconds >= 0 && o->ttl_seconds < 1e18))
+        || !(o->ttl_seconds >= 0 && (o->ttl_seconds < 1e18 || isinf(o->ttl_seconds))))
         return pc__fail(PC_ERR_INVALID, "pc_cache_put: cost_seconds is %g, ttl_seconds %g",
                         o->cost_seconds, o->ttl_seconds);
     return PC_OK;

@@ -13,6 +13,8 @@
  * times probes such a tier. All of these are counted as dropped. */
 #include "store/cache_internal.h"
 
+#include <math.h>
+#include <promptcache/cache.h>
 #include <string.h>
 
 #define ALL_TIERS UINT32_MAX
@@ -213,11 +215,11 @@ static uint64_t queue_lower_tiers(pc_cache *cache, const pc__entry_desc *desc, p
     return queued;
 }
 
-/* RAM knows the cache's ttl as 0; records hold the number. */
+/* RAM knows the cache's ttl as 0 and "never" as INFINITY; records hold the number, 0: never. */
 static pc__entry_desc with_ttl(const pc_cache *cache, const pc__entry_desc *desc)
 {
     pc__entry_desc n = *desc;
-    n.ttl = desc->ttl > 0 ? desc->ttl : cache->ttl;
+    n.ttl = isinf(desc->ttl) ? 0 : desc->ttl > 0 ? desc->ttl : cache->ttl;
     return n;
 }
 

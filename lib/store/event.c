@@ -1,6 +1,7 @@
 /* Makes and reports events, names reasons of statuses, counts outcomes (event.h). */
 #include "store/event.h"
 
+#include <promptcache/cache.h>
 #include <string.h>
 
 pc_event pc__event(uint32_t tier, uint32_t kind, uint32_t reason, const pc__id *key, uint64_t bytes,

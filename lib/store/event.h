@@ -2,6 +2,7 @@
 #ifndef PC_STORE_EVENT_H
 #define PC_STORE_EVENT_H
 
+#include <promptcache/cache.h>
 #include "base/digest.h"
 
 pc_event pc__event(uint32_t tier, uint32_t kind, uint32_t reason, const pc__id *key, uint64_t bytes,

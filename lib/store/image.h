@@ -5,6 +5,7 @@
 #define PC_STORE_IMAGE_H
 
 #include <promptcache/extend.h>
+#include <promptcache/cache.h>
 
 #include "attn/kv.h"
 #include "base/digest.h"

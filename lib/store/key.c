@@ -1,5 +1,6 @@
 /* Digests keys (key.h). */
 #include "store/key.h"
+#include <promptcache/cache.h>
 
 pc__id pc__base_key(const pc_key_parts *parts)
 {

@@ -13,6 +13,7 @@
 
 #include <promptcache.h>
 #include <promptcache/extend.h>
+#include <promptcache/cache.h>
 
 #include "base/digest.h"
 

@@ -1,6 +1,7 @@
 /* Payloads of raw states, in our memory or elsewhere (raw_states.h). */
 #include "store/raw_states.h"
 
+#include <promptcache/cache.h>
 #include <string.h>
 
 #include "attn/kv.h"
@@ -173,7 +174,7 @@ void pc__image_raw(pc_raw *raw, const pc__image *image)
     raw->v_dim = form->shape.v_dim;
     raw->rope_regime = form->regime;
     raw->relative = image->relative;
-    raw->blocks = (void *const *)(const void *)image->blocks;
+    raw->blocks = (const void *const *)image->blocks;
     raw->block_bytes = image->block_bytes;
     raw->block_count = image->block_count;
 }
@@ -305,7 +306,7 @@ pc_status pc_segment_wrap(pc_segment **out, pc_context *context, const pc_raw *r
     PC__TRY(pc__options_read(&r, sizeof r, PC__V1_SIZE(pc_raw, block_count), raw, "pc_raw"), done);
     PC__TRY(pc__raw_image(&image, &r, 0, "pc_segment_wrap"), done);
     PC__TRY(new_states(&s, &context->mem, &image), done);
-    set_blocks(s, (const void *const *)r.blocks);
+    set_blocks(s, r.blocks);
     /* What we allocate for it counts too. */
     PC__TRY(pc__segment_new(out, &context->mem, &pc__raw_payload, s, context,
                             sizeof *s + pc__image_bytes(&image), r.tokens, r.token_count),

@@ -3,6 +3,7 @@
 #ifndef PC_STORE_RAW_STATES_H
 #define PC_STORE_RAW_STATES_H
 
+#include <promptcache/cache.h>
 #include "store/segment.h"
 
 extern const pc__payload_ops pc__raw_payload;

@@ -236,11 +236,11 @@ pc_segment *pc__releases_take(pc__releases *releases)
     return list;
 }
 
-size_t pc_segment_tokens(const pc_segment *segment, const int32_t **tokens)
+const int32_t *pc_segment_tokens(const pc_segment *segment, size_t *count)
 {
-    if (tokens)
-        *tokens = segment ? segment->token_ids : NULL;
-    return segment ? segment->tokens : 0;
+    if (count)
+        *count = segment ? segment->tokens : 0;
+    return segment ? segment->token_ids : NULL;
 }
 
 void pc_segment_free(pc_segment *segment)

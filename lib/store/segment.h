@@ -8,6 +8,7 @@
 #include "store/image.h"
 
 #include <promptcache/extend.h>
+#include <promptcache/cache.h>
 
 /* What the owner of a payload can do with it. All but `release` may be NULL. */
 typedef struct pc__payload_ops {

@@ -4,6 +4,7 @@
 #ifndef PC_STORE_TIER_H
 #define PC_STORE_TIER_H
 
+#include <promptcache/cache.h>
 #include "base/clock.h"
 #include "store/event.h"
 #include "store/key.h"

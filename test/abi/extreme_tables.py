@@ -22,6 +22,8 @@ def kind_of(c_type, name):
     if c_type == "size_t":
         if name in ("index", "first"):
             return "INDEX"
+        if name.endswith("_stride"):
+            return "STRIDE"
         return "ROOM" if name == "capacity" else "COUNT"
     if c_type == "uint64_t":
         return "FLAGS" if name == "flags" else "BYTES"
@@ -40,7 +42,8 @@ def split(declared):
 
 
 READ = {"POINTER": "p", "SECONDS": "d", "FLOAT": "d", "POSITION": "i", "NUMBER": "i"}
-CAST = {"COUNT": "(size_t)", "INDEX": "(size_t)", "ROOM": "(size_t)", "NUMBER": "(int32_t)"}
+CAST = {"COUNT": "(size_t)", "STRIDE": "(size_t)", "INDEX": "(size_t)", "ROOM": "(size_t)",
+        "NUMBER": "(int32_t)"}
 calls = []
 for function in header.of("function"):
     name, returned = function["name"], function["result"]

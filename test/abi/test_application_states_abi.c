@@ -1,6 +1,7 @@
 /* The structs of the calls for an application's own states (keys, segments around its memory, put
  * and get), by the rules of doc/abi.md. Catches what test_options_abi.c catches, for these. */
 #include <promptcache/extend.h>
+#include <promptcache/cache.h>
 #include <string.h>
 
 #include "options_rules.h"
@@ -87,7 +88,7 @@ int main(void)
     raw.layout = PC_LAYOUT_APPLICATION;
     raw.tokens = tokens;
     raw.token_count = 2;
-    raw.blocks = blocks;
+    raw.blocks = (const void *const *)blocks;
     raw.block_bytes = block_bytes;
     raw.block_count = 1;
     if (CHECK_OK(pc_context_new(&context, NULL)) && CHECK_OK(pc_cache_new(&cache, context, NULL))

@@ -86,10 +86,12 @@ static int start(void)
     shape.dtype = PC_DTYPE_F32;
     plan_args.shape = &shape;
     plan_args.runs = &run;
+    plan_args.run_stride = sizeof(pc_run);
     plan_args.run_count = 1;
     plan_args.positions = &position;
     plan_args.first = first;
     plan_args.spans = &span;
+    plan_args.span_stride = sizeof(pc_row_span);
     plan_args.row_count = 1;
     attend_args.pages = page_table;
     attend_args.q = q;

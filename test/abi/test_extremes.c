@@ -10,6 +10,16 @@
  *
  * Also catches: an init function that writes other bytes than its INIT macro, or more than the
  * caller's struct. */
+#include <promptcache.h>
+#include <promptcache/admin.h>
+#include <promptcache/attend.h>
+#include <promptcache/batch.h>
+#include <promptcache/bench.h>
+#include <promptcache/cache.h>
+#include <promptcache/extend.h>
+#include <promptcache/memo.h>
+#include <promptcache/prompt.h>
+#include <promptcache/sampling.h>
 #include <float.h>
 #include <math.h>
 #include <stdlib.h>
@@ -27,6 +37,7 @@ typedef struct value {
 enum {
     POINTER,
     COUNT,
+    STRIDE,
     INDEX,
     ROOM,
     FLAGS,
@@ -118,7 +129,7 @@ static const layout *layout_of(const char *type)
 
 static void set_raw(pc_raw *raw)
 {
-    static void *block = memory[MOST_PARAMS - 1];
+    static const void *block = memory[MOST_PARAMS - 1];
     static const uint64_t bytes = 64;
     raw->model = fingerprint;
     raw->dtype = PC_DTYPE_F32;
@@ -139,10 +150,12 @@ static void set_plan(pc_plan_args *a)
     static const int64_t position = TOKENS;
     a->shape = &shape;
     a->runs = &run;
+    a->run_stride = sizeof(pc_run);
     a->run_count = a->row_count = 1;
     a->positions = &position;
     a->first = first;
     a->spans = &span;
+    a->span_stride = sizeof(pc_row_span);
     a->dtypes = &dtype;
 }
 
@@ -168,8 +181,9 @@ static void set_ops(pc_model_ops *ops)
 static void set_eval(pc_eval_args *a)
 {
     static pc_lane lane;
-    lane = (pc_lane){NULL, 0, every_ids, every_positions, TOKENS, NULL};
+    lane = (pc_lane){NULL, 0, every_ids, every_positions, TOKENS, NULL, 0};
     a->lanes = &lane;
+    a->lane_stride = sizeof(pc_lane);
     a->lane_count = 1;
 }
 
@@ -177,8 +191,7 @@ static void set_eval(pc_eval_args *a)
 static void set_struct(const char *name, void *at, size_t size)
 {
     memset(at, 0, size);
-    if (strcmp(name, "pc_span") && strcmp(name, "pc_input"))
-        memcpy(at, &size, sizeof size);
+    memcpy(at, &size, sizeof size);
     if (!strcmp(name, "pc_raw"))
         set_raw(at);
     else if (!strcmp(name, "pc_plan_args"))
@@ -193,8 +206,8 @@ static void set_struct(const char *name, void *at, size_t size)
         set_ops(at);
     else if (!strcmp(name, "pc_key_parts"))
         ((pc_key_parts *)at)->model = fingerprint;
-    else if (!strcmp(name, "pc_relay"))
-        ((pc_relay *)at)->system = "the word";
+    else if (!strcmp(name, "pc_system_format"))
+        ((pc_system_format *)at)->system = "the word";
     else if (!strcmp(name, "pc_input"))
         *(pc_input *)at = (pc_input){every_ids, TOKENS, NULL};
     else if (!strcmp(name, "pc_span"))
@@ -284,6 +297,8 @@ static value valid(const call *c, int index)
         return valid_pointer(c, index);
     case COUNT:
         return (value){.u = 1};
+    case STRIDE: /* of the array before it */
+        return (value){.u = layout_of(c->params[index - 1].type)->size};
     case ROOM:
         return (value){.u = 64};
     case NUMBER:
@@ -329,11 +344,15 @@ static void free_made(const call *c, const value *v)
 /* Values that are not looked at, so that a NaN there is no error. */
 static int is_ignored(const char *place, const char *name)
 {
-    static const char *const ignored[][2] = {
-        {"pc_memo_bucket", "threshold"},     {"pc_memo_bucket", "limit"},
-        {"pc_memo_bucket", "tuned_loss"},    {"pc_memo_bucket", "tuned_hit_rate"},
-        {"pc_memo_bucket", "verified_loss"}, {"pc_memo_bucket", "hit_limit"},
-        {"pc_memo_bucket", "loss"}};
+    static const char *const ignored[][2] = {{"pc_memo_bucket", "threshold"},
+                                             {"pc_memo_bucket", "limit"},
+                                             {"pc_memo_bucket", "tuned_loss"},
+                                             {"pc_memo_bucket", "tuned_hit_rate"},
+                                             {"pc_memo_bucket", "verified_loss"},
+                                             {"pc_memo_bucket", "hit_limit"},
+                                             {"pc_memo_bucket", "loss"},
+                                             {"pc_generate_options", "salt_stride"},
+                                             {"pc_prefill_options", "result_stride"}};
     for (size_t i = 0; i < sizeof ignored / sizeof *ignored; i++)
         if (!strcmp(place, ignored[i][0]) && !strcmp(name, ignored[i][1]))
             return 1;
@@ -366,6 +385,12 @@ static int extremes_of(int kind, extreme *out)
         ADD(u, SIZE_MAX, 1);
         ADD(u, SIZE_MAX - 1, 1);
         ADD(u, SIZE_MAX / 2 + 1, 1);
+        break;
+    case STRIDE:
+        ADD(u, 0, 1);
+        ADD(u, 7, 1);
+        ADD(u, SIZE_MAX, 1);
+        ADD(u, SIZE_MAX / 2, 1);
         break;
     case ROOM:
         ADD(u, 0, 0);

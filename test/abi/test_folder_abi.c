@@ -2,6 +2,7 @@
  * cache has filled. Catches what test_options_abi.c catches, for these. */
 #include <promptcache/admin.h>
 #include <promptcache/extend.h>
+#include <promptcache/cache.h>
 #include <string.h>
 
 #include "options_rules.h"
@@ -47,7 +48,7 @@ static void fill_folder(void)
     raw.layout = PC_LAYOUT_APPLICATION;
     raw.tokens = tokens;
     raw.token_count = 2;
-    raw.blocks = blocks;
+    raw.blocks = (const void *const *)blocks;
     raw.block_bytes = block_bytes;
     raw.block_count = 1;
     put.cost_seconds = 10;

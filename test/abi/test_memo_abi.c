@@ -31,12 +31,12 @@ static pc_status use_open(const void *options)
 
 static pc_status use_work(const void *options)
 {
-    return pc_memo_add(memo, NULL, 0, options);
+    return pc_memo_add(memo, NULL, sizeof(pc_input), 0, options);
 }
 
 static pc_status use_prefill(const void *options)
 {
-    return pc_prefill(model, NULL, 0, options, NULL);
+    return pc_prefill(model, NULL, sizeof(pc_input), 0, options, NULL);
 }
 
 static pc_status fill_bucket(void *result)
@@ -51,7 +51,7 @@ static pc_status fill_stats(void *result)
 
 static pc_status fill_prefill(void *result)
 {
-    return pc_prefill(model, NULL, 0, NULL, result);
+    return pc_prefill(model, NULL, sizeof(pc_input), 0, NULL, result);
 }
 
 static const pc_read_case reads[] = {

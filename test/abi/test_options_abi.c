@@ -10,6 +10,10 @@
 
 #include <promptcache/admin.h>
 #include <promptcache/bench.h>
+#include <promptcache/cache.h>
+#include <promptcache/sampling.h>
+#include <promptcache/prompt.h>
+#include <promptcache/batch.h>
 
 static struct {
     pc_context *context;
@@ -120,10 +124,10 @@ static pc_status use_schema(const void *options)
     return status;
 }
 
-static pc_status use_relay(const void *options)
+static pc_status use_format(const void *options)
 {
     pc_schema *out = world.schema;
-    pc_status status = pc_schema_from_relay(&out, world.model, options);
+    pc_status status = pc_schema_from_format(&out, world.model, options);
     CHECK((status >= 0) == (out != NULL));
     pc_schema_free(out);
     return status;
@@ -231,7 +235,7 @@ static const pc_context_options context_init = PC_CONTEXT_OPTIONS_INIT;
 static const pc_cache_options cache_init = PC_CACHE_OPTIONS_INIT;
 static const pc_model_options model_init = PC_MODEL_OPTIONS_INIT;
 static const pc_schema_options schema_init = PC_SCHEMA_OPTIONS_INIT;
-static const pc_relay relay_init = PC_RELAY_INIT;
+static const pc_system_format format_init = PC_SYSTEM_FORMAT_INIT;
 static const pc_systems_options systems_init = PC_SYSTEMS_OPTIONS_INIT;
 static const pc_encode_options encode_init = PC_ENCODE_OPTIONS_INIT;
 static const pc_prompt_options prompt_init = PC_PROMPT_OPTIONS_INIT;
@@ -263,8 +267,8 @@ static const pc_read_case read_cases[] = {
     PC_READ_CASE(pc_codec_ops, use_codec, &codec_init, 56, PC_NO_FIELD, PC_NO_FIELD, 0, 0),
     PC_READ_CASE(pc_schema_options, use_schema, &schema_init, 32,
                  PC_FIELD(pc_schema_options, reserved), PC_FIELD(pc_schema_options, flags), 7, 1),
-    PC_READ_CASE(pc_relay, use_relay, &relay_init, 88, PC_NO_FIELD, PC_FIELD(pc_relay, flags), 1,
-                 0),
+    PC_READ_CASE(pc_system_format, use_format, &format_init, 88, PC_NO_FIELD,
+                 PC_FIELD(pc_system_format, flags), 1, 0),
     PC_READ_CASE(pc_systems_options, use_systems, &systems_init, 48,
                  PC_FIELD(pc_systems_options, reserved), PC_FIELD(pc_systems_options, flags), 1, 1),
     PC_READ_CASE(pc_encode_options, use_encode, &encode_init, 32,
@@ -370,11 +374,12 @@ static int start(void)
     static const pc_span none;
     static const int32_t token = 1;
     static const int64_t position = 0;
-    static const pc_lane lane = {&none, 0, &token, &position, 1, NULL};
+    static const pc_lane lane = {&none, 0, &token, &position, 1, NULL, sizeof(pc_span)};
     pc_generate_options one = PC_GENERATE_OPTIONS_INIT, kept = PC_GENERATE_OPTIONS_INIT;
     one.max_tokens = 1;
     kept.flags = PC_GENERATE_KEEP;
     eval_init.lanes = &lane;
+    eval_init.lane_stride = sizeof(pc_lane);
     eval_init.lane_count = 1;
     ops_init = pc_toy_ops();
     ops_init.export_segment = NULL; /* there are both or none: no size of the struct has one */

@@ -1,6 +1,7 @@
 /* Samples with the library's own sampler. */
 #include "sampling_reference.h"
 
+#include <promptcache/sampling.h>
 #include <stdlib.h>
 #include <string.h>
 

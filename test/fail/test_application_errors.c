@@ -4,6 +4,7 @@
 #include "toy_schema.h"
 
 #include <promptcache/admin.h>
+#include <promptcache/batch.h>
 
 static const char *words; /* what failing functions say; NULL: nothing */
 
@@ -73,11 +74,11 @@ static pc_status no_step(void *user, const pc_step_args *args)
 }
 
 static pc_status no_deviation(void *user, const int32_t *tokens, const int64_t *positions,
-                              size_t count, const pc_span *placements, size_t placement_count,
-                              float *score)
+                              size_t count, const pc_span *placements, size_t stride,
+                              size_t placement_count, float *score)
 {
-    (void)user, (void)tokens, (void)positions, (void)count, (void)placements, (void)placement_count,
-        (void)score;
+    (void)user, (void)tokens, (void)positions, (void)count, (void)placements, (void)stride,
+        (void)placement_count, (void)score;
     return fail();
 }
 

@@ -9,6 +9,7 @@
  * budget. The process's own memory, with stacks and the holes that malloc leaves between blocks, is
  * read while no thread is within an operation: since the start it has grown by the budget at most,
  * beside what the threads hold. The counters balance. */
+#include <promptcache/cache.h>
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
@@ -67,7 +68,7 @@ static void keep_free(void *user, void *ptr, size_t size, size_t align)
     keep(-(int64_t)size);
 }
 
-static const pc_allocator keeping = {NULL, keep_alloc, keep_free};
+static const pc_allocator keeping = {sizeof(pc_allocator), NULL, keep_alloc, keep_free};
 
 /* Pages are counted one after the other: if others came and went meanwhile, moved ones would count
  * twice. */

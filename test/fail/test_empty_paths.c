@@ -3,6 +3,7 @@
 #include <promptcache/admin.h>
 #include <promptcache/extend.h>
 #include <promptcache/memo.h>
+#include <promptcache/prompt.h>
 
 #include "toy_schema.h"
 
@@ -25,7 +26,7 @@ int main(void)
     pc_model_options packed = PC_MODEL_OPTIONS_INIT;
     pc_schema_options based = PC_SCHEMA_OPTIONS_INIT;
     pc_cache_options disk = PC_CACHE_OPTIONS_INIT;
-    pc_relay relay = PC_RELAY_INIT;
+    pc_system_format source = PC_SYSTEM_FORMAT_INIT;
     const char *empty = "";
     uint8_t fingerprint[32];
     if (!CHECK(toy_start(&w, NULL, 0, 0, toy_schema)))
@@ -37,14 +38,14 @@ int main(void)
     REFUSED(pc_schema_load(&schema, w.model, "", NULL));
     based.base_folder = "";
     REFUSED(pc_schema_parse(&schema, w.model, toy_schema, strlen(toy_schema), &based));
-    relay.system = "s";
-    relay.system_size = 1;
-    relay.format_file = "";
-    REFUSED(pc_schema_from_relay(&schema, w.model, &relay));
-    relay.format_file = relay.system = NULL;
-    relay.system_size = 0;
-    relay.system_file = "";
-    REFUSED(pc_schema_from_relay(&schema, w.model, &relay));
+    source.system = "s";
+    source.system_size = 1;
+    source.format_file = "";
+    REFUSED(pc_schema_from_format(&schema, w.model, &source));
+    source.format_file = source.system = NULL;
+    source.system_size = 0;
+    source.system_file = "";
+    REFUSED(pc_schema_from_format(&schema, w.model, &source));
     REFUSED(pc_prompt_load(&prompt, &w.schema, 1, "", NULL));
     disk.disk_path = "";
     REFUSED(pc_cache_new(&cache, w.context, &disk));

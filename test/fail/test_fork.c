@@ -5,6 +5,7 @@
 #include <fcntl.h>
 #include <promptcache/admin.h>
 #include <promptcache/memo.h>
+#include <promptcache/cache.h>
 #include <pthread.h>
 #include <signal.h>
 #include <string.h>
@@ -194,7 +195,7 @@ static void memo_of_the_parent(void *arg)
     CHECK_STATUS(pc_memo_get_stats(t->memo, &stats), PC_ERR_STATE);
     CHECK_ERROR_HAS("fork()");
     CHECK_STATUS(pc_memo_get_bucket(t->memo, 0, &bucket), PC_ERR_STATE);
-    CHECK_STATUS(pc_memo_add(t->memo, NULL, 0, NULL), PC_ERR_STATE);
+    CHECK_STATUS(pc_memo_add(t->memo, NULL, sizeof(pc_input), 0, NULL), PC_ERR_STATE);
     CHECK_STATUS(pc_memo_train(t->memo, NULL), PC_ERR_STATE);
     CHECK_STATUS(pc_memo_tidy(t->memo), PC_ERR_STATE);
     o.memo = t->memo;

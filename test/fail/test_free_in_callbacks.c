@@ -5,6 +5,9 @@
  * makes. Then it runs anew for each of these kinds and each of its objects: at some of the calls of
  * that kind, the callback frees the object (then all of them at once). AddressSanitizer watches the
  * memory; the test itself watches that everything is given back. */
+#include <promptcache/cache.h>
+#include <promptcache/prompt.h>
+#include <promptcache/batch.h>
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
@@ -93,7 +96,8 @@ static void turns(void)
         pc_sequence_push_turn(every_object[FIRST], "so", 2);
     if (every_object[FIRST])
         pc_sequence_truncate(every_object[FIRST], 1);
-    if (every_object[FIRST] && pc_sequence_spans(every_object[FIRST], spans, 8, &count) == PC_OK)
+    if (every_object[FIRST]
+        && pc_sequence_spans(every_object[FIRST], spans, sizeof(pc_span), 8, &count) == PC_OK)
         while (count)
             pc_segment_free(spans[--count].segment);
     if (every_object[BATCH])
@@ -135,14 +139,14 @@ static void documents(void)
 {
     pc_schema *schema = NULL;
     pc_prompt *prompt = NULL;
-    pc_relay relay = PC_RELAY_INIT;
-    relay.system = "the word";
-    relay.system_size = 8;
+    pc_system_format source = PC_SYSTEM_FORMAT_INIT;
+    source.system = "the word";
+    source.system_size = 8;
     pc_schema_parse(&schema, every_object[MODEL], toy_schema, strlen(toy_schema), NULL);
     pc_schema_free(schema);
     schema = NULL;
     if (every_object[MODEL])
-        pc_schema_from_relay(&schema, every_object[MODEL], &relay);
+        pc_schema_from_format(&schema, every_object[MODEL], &source);
     if (schema)
         pc_prompt_fill(&prompt, schema, "some text", 9, NULL);
     pc_prompt_free(prompt);
@@ -270,11 +274,12 @@ static void evaluation(void)
 {
     const pc_span span = {every_object[SEGMENT], 0, 0, 0};
     const int64_t behind[TOKENS] = {8, 9, 10, 11, 12, 13, 14, 15};
-    const pc_lane lanes[2] = {{&span, 1, every_ids, behind, TOKENS, NULL},
-                              {NULL, 0, every_ids, every_positions, TOKENS, NULL}};
+    const pc_lane lanes[2] = {{&span, 1, every_ids, behind, TOKENS, NULL, sizeof(pc_span)},
+                              {NULL, 0, every_ids, every_positions, TOKENS, NULL, 0}};
     pc_segment *made[2] = {NULL, NULL};
     pc_eval_args a = PC_EVAL_ARGS_INIT;
     a.lanes = lanes;
+    a.lane_stride = sizeof(pc_lane);
     a.lane_count = 2;
     a.segments = made;
     a.trace = every_trace;
@@ -289,7 +294,8 @@ static void segments(void)
     static float k[4096], v[4096];
     pc_segment *copy = NULL;
     pc_prompt *prompt = NULL;
-    pc_prompt_from_spans(&prompt, every_object[NATIVE], &span, 1, TOKENS, every_ids, 2, NULL);
+    pc_prompt_from_spans(&prompt, every_object[NATIVE], &span, sizeof(pc_span), 1, TOKENS,
+                         every_ids, 2, NULL);
     pc_prompt_free(prompt);
     if (every_object[SEGMENT])
         pc_segment_copy(&copy, every_object[SEGMENT]);
@@ -308,7 +314,7 @@ static void prefill(void)
     o.segments = made;
     o.embeddings = embeddings;
     o.cancelled = every_cancelled;
-    pc_prefill(every_object[NATIVE], inputs, 2, &o, NULL);
+    pc_prefill(every_object[NATIVE], inputs, sizeof(pc_input), 2, &o, NULL);
     pc_segment_free(made[0]);
     pc_segment_free(made[1]);
 }
@@ -319,12 +325,12 @@ static void memo(void)
     pc_memo_work work = PC_MEMO_WORK_INIT;
     pc_memo *other = NULL;
     work.progress = every_progress;
-    pc_memo_add(every_object[MEMO], inputs, 2, &work);
+    pc_memo_add(every_object[MEMO], inputs, sizeof(pc_input), 2, &work);
     if (every_object[MEMO])
         pc_memo_train(every_object[MEMO], &work);
     work.limit = 1;
     if (every_object[MEMO])
-        pc_memo_tune(every_object[MEMO], inputs, 2, &work);
+        pc_memo_tune(every_object[MEMO], inputs, sizeof(pc_input), 2, &work);
     if (every_object[MEMO])
         pc_memo_set_threshold(every_object[MEMO], 0, 0.5, 0, 0, NULL);
     if (every_object[MEMO])
@@ -558,7 +564,7 @@ static int32_t change_memo(void *user, const char *what, uint64_t done, uint64_t
 {
     const pc_input input = {every_ids, TOKENS - 2, NULL};
     (void)user, (void)what, (void)done, (void)total;
-    refused += pc_memo_add(every_object[MEMO], &input, 1, NULL) == PC_ERR_STATE;
+    refused += pc_memo_add(every_object[MEMO], &input, sizeof(pc_input), 1, NULL) == PC_ERR_STATE;
     return 0;
 }
 
@@ -568,7 +574,7 @@ static void memo_within_memo(void)
     pc_memo_work work = PC_MEMO_WORK_INIT;
     every_make(BIT(NATIVE) | BIT(MEMO));
     work.progress = change_memo;
-    CHECK_OK(pc_memo_add(every_object[MEMO], &input, 1, &work));
+    CHECK_OK(pc_memo_add(every_object[MEMO], &input, sizeof(pc_input), 1, &work));
     CHECK(refused > 0);
     every_end();
 }

@@ -4,6 +4,8 @@
 #include <math.h>
 #include <promptcache/extend.h>
 #include <promptcache/memo.h>
+#include <promptcache/sampling.h>
+#include <promptcache/batch.h>
 #include <stdlib.h>
 
 #include "random_model.h"
@@ -85,11 +87,12 @@ static void evaluation(const pc_model *model)
 {
     int64_t positions[TOKENS] = {10, 11, 12, 13, 14};
     float *logits = malloc(2 * TOKENS * RANDOM_VOCAB * sizeof *logits);
-    pc_lane lanes[2] = {{NULL, 0, ids, positions, TOKENS, NULL},
-                        {NULL, 0, ids, positions, TOKENS, NULL}};
+    pc_lane lanes[2] = {{NULL, 0, ids, positions, TOKENS, NULL, 0},
+                        {NULL, 0, ids, positions, TOKENS, NULL, 0}};
     pc_segment *segments[2] = {NULL, NULL};
     pc_eval_args a = PC_EVAL_ARGS_INIT;
     a.lanes = lanes;
+    a.lane_stride = sizeof(pc_lane);
     a.lane_count = 2;
     a.logits = logits;
     a.segments = segments;
@@ -105,11 +108,11 @@ static void prefill(const pc_model *model)
     float logits[2 * RANDOM_VOCAB], embeddings[2 * 64];
     pc_prefill_options o = PC_PREFILL_OPTIONS_INIT;
     o.logits = logits;
-    CHECK_STATUS(pc_prefill(model, inputs, 2, &o, NULL), PC_ERR_INTERNAL);
+    CHECK_STATUS(pc_prefill(model, inputs, sizeof(pc_input), 2, &o, NULL), PC_ERR_INTERNAL);
     check_named("input 0", "position 4");
     o.logits = NULL;
     o.embeddings = embeddings;
-    CHECK_STATUS(pc_prefill(model, inputs, 2, &o, NULL), PC_ERR_INTERNAL);
+    CHECK_STATUS(pc_prefill(model, inputs, sizeof(pc_input), 2, &o, NULL), PC_ERR_INTERNAL);
     CHECK_ERROR_HAS("embedding");
 }
 
@@ -122,7 +125,7 @@ static void memo(const pc_model *model)
     o.outputs = PC_OUTPUT_EMBEDDINGS | PC_OUTPUT_LOGITS;
     if (!CHECK_OK(pc_memo_open(&memo, model, pc_test_folder(), &o)))
         return;
-    CHECK_STATUS(pc_memo_add(memo, &input, 1, NULL), PC_ERR_INTERNAL);
+    CHECK_STATUS(pc_memo_add(memo, &input, sizeof(pc_input), 1, NULL), PC_ERR_INTERNAL);
     CHECK_ERROR_HAS("finite");
     CHECK_OK(pc_memo_get_stats(memo, &stats));
     CHECK_INT(stats.live, 0);

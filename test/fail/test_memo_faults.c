@@ -89,7 +89,8 @@ static void child(const pc_model *model, const char *path, diary *d)
     pc_memo_work work = PC_MEMO_WORK_INIT;
     work.progress = note;
     work.progress_user = d;
-    if (open_in(&memo, model, path) != PC_OK || pc_memo_add(memo, inputs, PROMPTS, &work) < 0)
+    if (open_in(&memo, model, path) != PC_OK
+        || pc_memo_add(memo, inputs, sizeof(pc_input), PROMPTS, &work) < 0)
         _exit(1);
     work.progress = NULL;
     work.epochs = 2;
@@ -120,7 +121,8 @@ static void killed_once(const pc_model *model, const char *path, diary *d, useco
     CHECK_OK(pc_memo_get_bucket(memo, 0, &b));
     CHECK(!d->threshold || b.threshold >= (double)d->threshold);
     CHECK(!d->threshold || b.trained);
-    CHECK_OK(pc_memo_add(memo, inputs, PROMPTS, NULL)); /* adding works for what was not reported */
+    CHECK_OK(pc_memo_add(memo, inputs, sizeof(pc_input), PROMPTS,
+                         NULL)); /* adding works for what was not reported */
     CHECK_INT(live_in(memo), PROMPTS);
     pc_memo_free(memo);
 }
@@ -164,15 +166,15 @@ static pc_status life(const pc_model *model, const char *path)
     work.epochs = 1;
     work.limit = 1;
     if (status >= 0)
-        status = pc_memo_add(memo, inputs, 44, NULL);
+        status = pc_memo_add(memo, inputs, sizeof(pc_input), 44, NULL);
     if (status >= 0)
         status = pc_memo_train(memo, &work);
     if (status >= 0)
-        status = pc_memo_tune(memo, inputs + 44, 16, &work);
+        status = pc_memo_tune(memo, inputs + 44, sizeof(pc_input), 16, &work);
     o.embeddings = out;
     o.memo = memo;
     if (status >= 0)
-        status = pc_prefill(model, inputs + 60, 4, &o, NULL);
+        status = pc_prefill(model, inputs + 60, sizeof(pc_input), 4, &o, NULL);
     pc_memo_free(memo);
     return status;
 }
@@ -247,8 +249,8 @@ static void every_allocation(const pc_model *model, pc_memo *memo, pc_cache *cac
     memory.calls = 0;
     CHECK_OK(answer(model, memo, cache, &stats));
     CHECK_INT(stats.exactness, exactness);
-    CHECK_INT(stats.memo.verified, exactness == PC_EXACT);
-    CHECK(stats.memo.layers > 0);
+    CHECK_INT(stats.memo_verified, exactness == PC_EXACT);
+    CHECK(stats.memo_layers > 0);
     all = memory.calls;
     for (uint64_t at = 1; at <= all; at++) {
         pc_status status;
@@ -283,7 +285,7 @@ static void test_answers(void)
         o.bucket_count = 2;
         o.verify_share = verify ? 1 : -1;
         CHECK_OK(pc_memo_open(&memo, model, path, &o));
-        CHECK_OK(pc_memo_add(memo, inputs, 34, NULL));
+        CHECK_OK(pc_memo_add(memo, inputs, sizeof(pc_input), 34, NULL));
         CHECK_OK(pc_memo_train(memo, &work));
         CHECK_OK(pc_memo_set_threshold(memo, 0, -1e9, PC_LOSS_COSINE, 0, NULL));
         every_allocation(model, memo, cache, verify ? PC_EXACT : PC_APPROXIMATE);
@@ -318,7 +320,8 @@ static void *seek(void *user)
         o.embeddings = out;
         o.memo = s->memo;
         o.results = results;
-        s->wrong += pc_prefill(s->model, inputs + at, 4, &o, NULL) != PC_OK;
+        o.result_stride = sizeof(pc_memo_result);
+        s->wrong += pc_prefill(s->model, inputs + at, sizeof(pc_input), 4, &o, NULL) != PC_OK;
         for (size_t i = 0; i < 4; i++) {
             s->hits += results[i].exactness == PC_APPROXIMATE;
             if (results[i].exactness == PC_EXACT)
@@ -345,7 +348,7 @@ static void test_threads(void)
     snprintf(path, sizeof path, "%s/threads", folder);
     CHECK_OK(open_in(&memo, model, path));
     o.embeddings = full;
-    CHECK_OK(pc_prefill(model, inputs, PROMPTS, &o, NULL));
+    CHECK_OK(pc_prefill(model, inputs, sizeof(pc_input), PROMPTS, &o, NULL));
     for (int i = 0; i < SEEKERS; i++) {
         seekers[i] = (seeker){
             .model = model, .memo = memo, .full = full, .stop = &stop, .index = i};
@@ -353,7 +356,7 @@ static void test_threads(void)
     }
     work.epochs = 1;
     for (size_t n = 0; n < PROMPTS; n += 32) {
-        CHECK_OK(pc_memo_add(memo, inputs + n, 32, NULL));
+        CHECK_OK(pc_memo_add(memo, inputs + n, sizeof(pc_input), 32, NULL));
         CHECK_OK(pc_memo_train(memo, &work));
         CHECK_OK(pc_memo_set_threshold(memo, 0, n ? -10 : 0.9, PC_LOSS_COSINE, 0, NULL));
         CHECK_OK(pc_memo_tidy(memo));

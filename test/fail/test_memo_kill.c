@@ -97,7 +97,7 @@ static void make_first(void)
     work.epochs = 1;
     snprintf(made, sizeof made, "%s/made", pc_test_folder());
     CHECK_OK(open_in(&memo, made, plan.index, 0));
-    CHECK_OK(pc_memo_add(memo, inputs, plan.first, NULL));
+    CHECK_OK(pc_memo_add(memo, inputs, sizeof(pc_input), plan.first, NULL));
     CHECK_OK(pc_memo_train(memo, &work));
     pc_memo_free(memo);
     snprintf(kept, sizeof kept, "%s/index-16.pci", made);
@@ -115,7 +115,7 @@ static int scenario(const char *path)
     pc_input *inputs = memo_prompts(plan.first, plan.more);
     work.progress = note;
     if (open_in(&memo, path, plan.index, 0) == PC_OK
-        && pc_memo_add(memo, inputs, plan.more, &work) == PC_OK)
+        && pc_memo_add(memo, inputs, sizeof(pc_input), plan.more, &work) == PC_OK)
         told->closed = 1;
     pc_memo_free(memo);
     memo = NULL;

@@ -30,13 +30,14 @@ static int evaluate(pc_model *model, answer *out)
     static const int32_t tokens[N] = {1, 40, 300};
     static const int64_t positions[N] = {0, 1, 2};
     pc_model_info info = PC_MODEL_INFO_INIT;
-    pc_lane lane = {NULL, 0, tokens, positions, N, NULL};
+    pc_lane lane = {NULL, 0, tokens, positions, N, NULL, 0};
     pc_eval_args a = PC_EVAL_ARGS_INIT;
     CHECK_OK(pc_model_get_info(model, &info));
     memcpy(out->fingerprint, info.fingerprint, sizeof out->fingerprint);
     out->count = (size_t)info.vocab * N;
     out->logits = calloc(out->count, sizeof *out->logits);
     a.lanes = &lane;
+    a.lane_stride = sizeof(pc_lane);
     a.lane_count = 1;
     a.logits = out->logits;
     return CHECK_OK(pc_eval(model, &a));

@@ -64,19 +64,19 @@ expect 2 "--prompt is needed" run --model "$model" --schema "$guide"
 expect 2 "--schema is needed" run --model "$model" --prompt p.pml
 expect 2 "exclude each other" run --model "$model" --text a --schema "$guide"
 expect 2 "one argument too many" run --model "$model" stray
-expect 2 "exclude each other" run --model "$model" --text a --relay-schema a --system b --user c
-expect 2 "needs --user or --user-file" run --model "$model" --relay-schema a --system b
-expect 2 "needs one of --user and --user-file" run --model "$model" --relay-schema a --system b \
+expect 2 "exclude each other" run --model "$model" --text a --system-format a --system b --user c
+expect 2 "needs --user or --user-file" run --model "$model" --system-format a --system b
+expect 2 "needs one of --user and --user-file" run --model "$model" --system-format a --system b \
     --user c --user-file d
-expect 2 "needs --system or --system-file" run --model "$model" --relay-schema a --user b
-expect 2 "--relay-schema and --relay-schema-file exclude" run --model "$model" --relay-schema a \
-    --relay-schema-file a --system b --user c
+expect 2 "needs --system or --system-file" run --model "$model" --system-format a --user b
+expect 2 "--system-format and --system-format-file exclude" run --model "$model" --system-format a \
+    --system-format-file a --system b --user c
 expect 2 "--system and --system-file exclude" run --model "$model" --system a --system-file b \
     --user c
-expect 2 "a PML schema and a schema string exclude" show "$guide" --model "$model" --relay-schema a
-expect 2 "--model is needed" show --relay-schema a --system b
+expect 2 "a PML schema and a schema string exclude" show "$guide" --model "$model" --system-format a
+expect 2 "--model is needed" show --system-format a --system b
 expect 3 "schema string:1:1: a brace of the text must be doubled: {" run --model "$model" \
-    --relay-schema "{" --system b --user c
+    --system-format "{" --system b --user c
 expect 3 "nope: No such file or directory" run --model "$model" --system-file nope --user c
 expect 3 "nope: No such file or directory" run --model "$model" --system b --user-file nope
 expect 0 "answer: " run --model "$model" --system The --user hotel --max-tokens 2
@@ -91,7 +91,7 @@ chmod 600 in
 expect 3 "standard input: two options read it" run --model "$model" --user-file - --disk d \
     --salt-file -
 : >in
-expect 2 "needs --system or --system-file" show --model "$model" --relay-schema a
+expect 2 "needs --system or --system-file" show --model "$model" --system-format a
 expect 0 '"kind":"slot"' show --json --model "$model" --system The
 expect 2 "a schema and --model are needed" show
 
@@ -104,7 +104,7 @@ for option in --text-file --user-file; do
         $option large
 done
 expect 3 "/dev/zero: not a regular file" run --model "$model" --system-file /dev/zero --user a
-expect 3 "/dev/zero: not a regular file" run --model "$model" --relay-schema-file /dev/zero \
+expect 3 "/dev/zero: not a regular file" run --model "$model" --system-format-file /dev/zero \
     --system a --user b
 expect 3 "/dev/zero: not a regular file" run --model "$model" --schema /dev/zero --prompt p.pml
 expect 3 "/dev/zero: not a regular file" run --model "$model" --schema "$guide" --prompt /dev/zero

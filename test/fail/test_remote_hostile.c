@@ -3,6 +3,7 @@
  * for such claims; MOVED and ASK of a single server, which would take the login to a host of its
  * choice, also from a socket of this machine; TLS names that nobody gave; sockets of other users;
  * nodes that are gone and never forgotten. */
+#include <promptcache/cache.h>
 #include <netinet/in.h>
 #include <sys/resource.h>
 #include <sys/wait.h>
@@ -47,7 +48,7 @@ static void note_free(void *user, void *ptr, size_t size, size_t alignment)
 
 static pc_allocator noting(void)
 {
-    return (pc_allocator){NULL, note_alloc, note_free};
+    return (pc_allocator){sizeof(pc_allocator), NULL, note_alloc, note_free};
 }
 
 static long kilobytes(void)
@@ -158,7 +159,7 @@ static pc_cache *full_cache(pc_context *context, const char *address)
         raw.layout = PC_LAYOUT_APPLICATION;
         raw.tokens = &i;
         raw.token_count = 1;
-        raw.blocks = blocks;
+        raw.blocks = (const void *const *)blocks;
         raw.block_bytes = bytes;
         raw.block_count = 1;
         CHECK_OK(pc_segment_wrap(&segment, context, &raw, NULL, NULL));

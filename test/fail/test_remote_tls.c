@@ -5,6 +5,7 @@
  * and certificates that the openssl program makes. */
 #include "store/tier.h"
 
+#include <promptcache/cache.h>
 #include <arpa/inet.h>
 #include <poll.h>
 #include <pthread.h>

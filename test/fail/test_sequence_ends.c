@@ -9,6 +9,8 @@
 #include <time.h>
 
 #include <promptcache/bench.h>
+#include <promptcache/sampling.h>
+#include <promptcache/batch.h>
 
 #include "toy_schema.h"
 
@@ -149,7 +151,7 @@ static void cancels(void)
     CHECK_INT(pc_toy_count(t.w.toy)->live_sequences, 0);
     CHECK_STATUS(pc_sequence_push(t.s, NULL, 0), PC_ERR_STATE);
     CHECK_ERROR_HAS("PC_GENERATE_KEEP");
-    CHECK_STATUS(pc_sequence_spans(t.s, &span, 1, &count), PC_ERR_UNSUPPORTED);
+    CHECK_STATUS(pc_sequence_spans(t.s, &span, sizeof(pc_span), 1, &count), PC_ERR_UNSUPPORTED);
     CHECK_STATUS(pc_sequence_error(t.s, NULL), PC_ERR_CANCELLED);
     stop(&t);
 }
@@ -681,11 +683,12 @@ static void new_options(void)
     FIXED(repair_percent, 3);
     FIXED(visibility, PC_VISIBLE_ALL);
     FIXED(flags, PC_GENERATE_LOGITS | PC_GENERATE_KEEP);
-    FIXED(memo_threshold, 0.5);
+    FIXED(memo_threshold, &(double){0.5});
     FIXED(rope_regime_length, 100);
 #undef FIXED
     changed = o;
     changed.salts = &salts;
+    changed.salt_stride = sizeof(pc_salt);
     changed.salt_count = 1;
     fixed(&t, changed, "salts");
     bench.baseline = PC_BASELINE_PLAN;

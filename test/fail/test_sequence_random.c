@@ -5,6 +5,7 @@
  * sampled must be the one that a fresh request over the same history gives. */
 #include "random_model.h"
 #include "toy_schema.h"
+#include <promptcache/batch.h>
 
 enum { CALLS = 2000, LIVE = 10, BATCHES = 2, CONTEXT = 90, ASKED = 20 };
 

@@ -5,6 +5,7 @@
  * the budgets there may be only what doc/store.md documents: a table entry for each record on disk,
  * and the blocks that are being written. */
 #include <promptcache/extend.h>
+#include <promptcache/cache.h>
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdlib.h>
@@ -91,7 +92,7 @@ static pc_status keep(worker *w, const uint8_t *key, pc_raw *raw, pc_test_rng *r
     states *s = compute(raw->block_bytes[0], rng);
     pc_segment *segment = NULL;
     pc_status status;
-    raw->blocks = s->block;
+    raw->blocks = (const void *const *)s->block;
     status = pc_segment_wrap(&segment, w->context, raw, release, s);
     if (status < 0) {
         release(s);
@@ -131,7 +132,7 @@ static pc_status use(worker *w, int32_t number, pc_test_rng *rng)
     raw.k_dim = raw.v_dim = 16;
     raw.tokens = tokens;
     raw.token_count = TOKENS;
-    raw.blocks = blocks;
+    raw.blocks = (const void *const *)blocks;
     raw.block_bytes = bytes;
     raw.block_count = LAYERS;
     if ((status = pc_key_base(base, &parts)) < 0
@@ -174,7 +175,7 @@ static void churn(pc_context *context, pc_cache *cache)
 
 static void with_codec(uint32_t codec)
 {
-    const pc_allocator counting = {NULL, count_alloc, count_free};
+    const pc_allocator counting = {sizeof(pc_allocator), NULL, count_alloc, count_free};
     const int64_t budget = (int64_t)(HOST_BYTES + PACKED_BYTES),
                   beside = KEYS * KNOWLEDGE + BLOCKS * LARGEST
                            + (codec == PC_CODEC_ZSTD ? CONTEXTS : 0);

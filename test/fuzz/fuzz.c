@@ -42,7 +42,7 @@ static void give(void *user, void *ptr, size_t size, size_t align)
     free(ptr);
 }
 
-const pc_allocator fuzz_memory = {NULL, take, give};
+const pc_allocator fuzz_memory = {sizeof(pc_allocator), NULL, take, give};
 
 /* ------------------------------------------------------------ the whole heap */
 
@@ -361,8 +361,9 @@ static void compute(const pc_model *model)
     if (info.vocab > 1 << 16)
         return;
     const int32_t tokens[] = {0, info.vocab - 1};
-    pc_lane lane = {NULL, 0, tokens, positions, 2, NULL};
+    pc_lane lane = {NULL, 0, tokens, positions, 2, NULL, 0};
     args.lanes = &lane;
+    args.lane_stride = sizeof(pc_lane);
     args.lane_count = 1;
     args.logits = malloc(2 * (size_t)info.vocab * sizeof(float));
     if (args.logits)

@@ -4,6 +4,10 @@
 #include <promptcache/admin.h>
 #include <promptcache/bench.h>
 #include <promptcache/extend.h>
+#include <promptcache/cache.h>
+#include <promptcache/sampling.h>
+#include <promptcache/prompt.h>
+#include <promptcache/batch.h>
 #include <math.h>
 #include <string.h>
 
@@ -247,7 +251,7 @@ static void make_prompt(void)
         spans[0] = some_span();
         spans[1] = some_span();
         some_tokens(tokens, 4);
-        (void)fuzz_ok(pc_prompt_from_spans(&made, some_model(), spans, next() % 3,
+        (void)fuzz_ok(pc_prompt_from_spans(&made, some_model(), spans, sizeof(pc_span), next() % 3,
                                            rarely() ? (int64_t)number() : 30, tokens, next() % 5,
                                            NULL));
         break;
@@ -370,7 +374,7 @@ static void take_spans(pc_sequence *s)
 {
     pc_span spans[8];
     size_t count = 0;
-    if (!fuzz_ok(pc_sequence_spans(s, spans, 8, &count)))
+    if (!fuzz_ok(pc_sequence_spans(s, spans, sizeof(pc_span), 8, &count)))
         return;
     for (size_t i = 0; i < count; i++)
         KEEP(pc_segment, segments, spans[i].segment);
@@ -470,13 +474,16 @@ static void evaluate(void)
     int32_t tokens[4];
     int64_t positions[4] = {rarely() ? (int64_t)number() : 20, 0, 0, 0};
     pc_span span = some_span();
-    pc_lane lane = {&span, next() % 2 && span.segment, tokens, positions, 1 + next() % 4, NULL};
+    pc_lane lane = {
+        &span,          next() % 2 && span.segment, tokens, positions, 1 + next() % 4, NULL,
+        sizeof(pc_span)};
     pc_segment *made = NULL;
     pc_eval_args a = PC_EVAL_ARGS_INIT;
     some_tokens(tokens, 4);
     for (int i = 1; i < 4; i++)
         positions[i] = positions[i - 1] < INT64_MAX - 16 ? positions[i - 1] + 1 + choice(3) : 0;
     a.lanes = &lane;
+    a.lane_stride = sizeof(pc_lane);
     a.lane_count = 1;
     a.segments = &made;
     a.visibility = choice(2);

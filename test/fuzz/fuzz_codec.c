@@ -2,6 +2,7 @@
  * shape and content that do not come back bit for bit from a lossless codec, that exceed its bound,
  * or that a lossy codec writes and then refuses. Input: codec and mode, layout, dtype, heads,
  * dimensions of K and V, tokens, surplus bytes; then stored bytes, or states, repeated. */
+#include <promptcache/cache.h>
 #include <stdlib.h>
 #include <string.h>
 

@@ -1,5 +1,6 @@
 /* Catches: prompts that crash or leak the resolver, that resolve to parts out of order or outside
  * of the schema, or that get past a rule of the language. */
+#include <promptcache/prompt.h>
 #include <string.h>
 
 #include "fuzz.h"

@@ -1,6 +1,7 @@
 /* Catches: PML text that makes the schema reader crash, leak, take memory without bound, or lay a
  * schema out so that its parts do not fit each other. */
 #include "fuzz.h"
+#include <promptcache/prompt.h>
 
 static void check_layout(const pc_schema *schema)
 {

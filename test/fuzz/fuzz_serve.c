@@ -1,6 +1,7 @@
 /* Catches: prompts that are answered differently with a warm cache, without a cache, or under full
  * repair than by a plain prefill of the same plan; tokens counted under the wrong source. The first
  * three bytes of an input choose the options, the rest is the prompt. */
+#include <promptcache/sampling.h>
 #include <string.h>
 
 #include "baseline.h"

@@ -33,7 +33,7 @@ dictionary() {
   case $1 in
     gguf) echo gguf ;;
     config | golden | folder | safetensors | tokenizer_json | chat) echo json ;;
-    schema | prompt | relay | serve) echo pml ;;
+    schema | prompt | system_format | serve) echo pml ;;
     record) echo record ;;
   esac
 }

@@ -3,6 +3,7 @@
  * fails and takes the request with it; a model without export for which something is written or
  * reported as lost; segments of the application that are never released; a failed allocation
  * anywhere (in the cache's own threads too) that leaks or gives another answer. */
+#include <promptcache/cache.h>
 #include <stdatomic.h>
 #include <stdlib.h>
 
@@ -180,6 +181,7 @@ static int with_failure(uint64_t fail_at, const char *folder, const char *text)
     toy_world w;
     o.max_tokens = 5;
     o.salts = &salt;
+    o.salt_stride = sizeof(pc_salt);
     o.salt_count = 1;
     co.disk_path = folder;
     co.flags = PC_CACHE_ALWAYS_LOAD | PC_CACHE_ZERO_MEMORY;

@@ -3,6 +3,7 @@
  * modes, from one cache that is too small for all of them, so that modules are evicted while others
  * read them. Schemas are encoded and the cache is cleared meanwhile. Every answer must equal that
  * of a run alone. tools/test.sh --all runs it under ThreadSanitizer. */
+#include <promptcache/cache.h>
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>

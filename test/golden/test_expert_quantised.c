@@ -176,6 +176,7 @@ static int logits_of(const pc_model *model, size_t at_once, float *out)
     for (size_t first = 0; first < TOKENS; first += at_once) {
         pc_eval_args args = PC_EVAL_ARGS_INIT;
         args.lanes = lanes + first;
+        args.lane_stride = sizeof(pc_lane);
         args.lane_count = at_once;
         args.logits = out + first * VOCAB;
         if (!CHECK_OK(pc_eval(model, &args)))

@@ -4,6 +4,8 @@
  * of their answer, some come back. Tokens are drawn at temperature 1, so that one different bit of
  * a logit shows sooner or later. Every sequence must give the answer that it gives alone, and
  * nothing may leak. tools/test.sh --all runs it under ThreadSanitizer. */
+#include <promptcache/sampling.h>
+#include <promptcache/batch.h>
 #include <stdlib.h>
 #include <string.h>
 

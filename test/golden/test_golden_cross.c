@@ -6,6 +6,9 @@
  * (requests for every length) and `shared` (several in one batch). They are compared with
  * pc_generate, sequences, batches of several regimes, and levels made by hand or taken from the
  * cache. */
+#include <promptcache/cache.h>
+#include <promptcache/prompt.h>
+#include <promptcache/batch.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -256,8 +259,9 @@ static void levels(const world *w, const int32_t *ids)
     size_t count;
     uint64_t length;
     CHECK(step(w, s) >= 0);
-    CHECK_OK(pc_sequence_spans(s, spans, 4, &count));
-    CHECK_OK(pc_prompt_from_spans(&prompt, w->model, spans, count, PROMPT, ids + PROMPT, 3, NULL));
+    CHECK_OK(pc_sequence_spans(s, spans, sizeof(pc_span), 4, &count));
+    CHECK_OK(pc_prompt_from_spans(&prompt, w->model, spans, sizeof(pc_span), count, PROMPT,
+                                  ids + PROMPT, 3, NULL));
     o = options(2, 0);
     CHECK_OK(pc_sequence_new(&next, prompt, NULL, &o));
     CHECK(step(w, next) >= 0);
@@ -290,15 +294,15 @@ static pc_stats ask(pc_schema *schema, pc_cache *cache, const int32_t *ids,
 static void cached(const world *w, const int32_t *ids)
 {
     enum { SHARED = 24 };
-    pc_relay relay = PC_RELAY_INIT;
+    pc_system_format source = PC_SYSTEM_FORMAT_INIT;
     pc_encode_options ahead = PC_ENCODE_OPTIONS_INIT;
     pc_schema *schema = NULL;
     pc_cache *cache = NULL;
     pc_stats stats;
-    relay.tokens = ids;
-    relay.token_count = SHARED;
+    source.tokens = ids;
+    source.token_count = SHARED;
     CHECK_OK(pc_cache_new(&cache, w->context, NULL));
-    CHECK_OK(pc_schema_from_relay(&schema, w->model, &relay));
+    CHECK_OK(pc_schema_from_format(&schema, w->model, &source));
     pc_generate_options near = options(2, 0), far = options(8, 0), chosen = options(2, 40);
     near.flags = far.flags = chosen.flags = 0;
     CHECK_OK(pc_schema_encode(schema, cache, &ahead));
@@ -408,10 +412,11 @@ static float *evaluated(const world *w, const int32_t *ids, size_t count, uint64
     float *all = calloc(count * vocab, sizeof *all), *last = calloc(vocab, sizeof *last);
     int64_t positions[256];
     pc_eval_args args = PC_EVAL_ARGS_INIT;
-    pc_lane all_of_it = {NULL, 0, ids, positions, count, NULL};
+    pc_lane all_of_it = {NULL, 0, ids, positions, count, NULL, 0};
     for (size_t i = 0; i < count; i++)
         positions[i] = (int64_t)i;
     args.lanes = &all_of_it;
+    args.lane_stride = sizeof(pc_lane);
     args.lane_count = 1;
     args.rope_regime_length = regime;
     args.logits = all;

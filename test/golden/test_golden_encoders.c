@@ -3,6 +3,7 @@
  * buckets, the convolution, pooler and classifier); rows that see other lanes; lanes that change
  * when they are divided into blocks; prefixes of an encoder that are stored. The expected values
  * come from an independent pass in double precision. */
+#include <promptcache/batch.h>
 #include <jansson.h>
 
 #include "golden_lanes.h"
@@ -92,8 +93,9 @@ static pc_status eval(const golden *g, const text *texts, size_t count, seen *s)
     pc_lane lanes[3];
     pc_eval_args args = PC_EVAL_ARGS_INIT;
     for (size_t i = 0; i < count; i++)
-        lanes[i] = (pc_lane){NULL, 0, texts[i].ids, positions, texts[i].count, texts[i].types};
+        lanes[i] = (pc_lane){NULL, 0, texts[i].ids, positions, texts[i].count, texts[i].types, 0};
     args.lanes = lanes;
+    args.lane_stride = sizeof(pc_lane);
     args.lane_count = count;
     args.trace = look;
     args.trace_user = s;
@@ -225,10 +227,11 @@ static void refusals(golden *g)
     int64_t up[2] = {0, 1}, down[2] = {1, 0};
     float *logits = malloc(2 * (size_t)g->model->info.vocab * sizeof *logits);
     pc_segment *segment = NULL;
-    pc_lane one = {NULL, 0, ids, up, 2, NULL};
+    pc_lane one = {NULL, 0, ids, up, 2, NULL, 0};
     pc_eval_args args = PC_EVAL_ARGS_INIT;
     void *sequence = NULL;
     args.lanes = &one;
+    args.lane_stride = sizeof(pc_lane);
     args.lane_count = 1;
     CHECK_OK(pc_eval(g->model, &args));
     args.logits = logits;
@@ -258,7 +261,7 @@ static void refusals(golden *g)
                  PC_ERR_UNSUPPORTED);
     CHECK_ERROR_HAS("is an encoder");
     pc_prompt *prompt = NULL;
-    CHECK_STATUS(pc_prompt_from_spans(&prompt, g->model, NULL, 0, 0, ids, 2, NULL),
+    CHECK_STATUS(pc_prompt_from_spans(&prompt, g->model, NULL, sizeof(pc_span), 0, 0, ids, 2, NULL),
                  PC_ERR_UNSUPPORTED);
     CHECK_ERROR_HAS("is an encoder");
     pc_batch *batch = NULL;

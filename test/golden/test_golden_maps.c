@@ -54,10 +54,11 @@ static pc_status eval(const golden *g, unsigned which, const float *const *maps,
                       seen *s, pc_segment **segments)
 {
     pc_eval_args args = PC_EVAL_ARGS_INIT;
-    const pc_lane all[2] = {{NULL, 0, g->x, g->positions, g->tokens, NULL},
-                            {NULL, 0, g->y, g->positions, g->tokens, NULL}};
+    const pc_lane all[2] = {{NULL, 0, g->x, g->positions, g->tokens, NULL, 0},
+                            {NULL, 0, g->y, g->positions, g->tokens, NULL, 0}};
     const float *const *given[2] = {NULL, maps};
     args.lanes = which & 1 ? all : all + 1;
+    args.lane_stride = sizeof(pc_lane);
     args.lane_count = which == 3 ? 2 : 1;
     args.maps = which & 1 ? given : given + 1;
     args.visibility = PC_VISIBLE_ALL;

@@ -201,8 +201,19 @@ static void modular_by_ops(golden *g, const char *name, uint32_t see)
         snprintf(tensor, sizeof tensor, "modular/m%d", m);
         run_of r = read_run(g, tensor);
         pc_token_range whole = {0, r.count};
-        pc_encode_args args = {sizeof args, r.ids, r.positions,       r.count, NULL, 0,
-                               &whole,      1,     rope_len(g, name), NULL,    NULL};
+        pc_encode_args args = {sizeof args,
+                               r.ids,
+                               r.positions,
+                               r.count,
+                               NULL,
+                               sizeof(pc_span),
+                               0,
+                               &whole,
+                               sizeof(pc_token_range),
+                               1,
+                               rope_len(g, name),
+                               NULL,
+                               NULL};
         ok = CHECK_OK(ops->encode(g->model->user, &args, &placements[m].segment));
         placements[m].start = r.positions[0];
         placements[m].hi = (uint32_t)r.count;
@@ -210,8 +221,8 @@ static void modular_by_ops(golden *g, const char *name, uint32_t see)
     }
     for (size_t i = 0; i < fresh.count; i++)
         rows[i] = (pc_step_row){sequence, fresh.positions[i], fresh.ids[i], 1};
-    pc_step_args args = {sizeof args,       rows, fresh.count, logits, see, 0,
-                         rope_len(g, name), NULL, NULL};
+    pc_step_args args = {sizeof args, rows, sizeof(pc_step_row), fresh.count, logits,
+                         see,         0,    rope_len(g, name),   NULL,        NULL};
     if (ok && CHECK_OK(ops->step(g->model->user, &args))) {
         snprintf(tensor, sizeof tensor, "%s/logits", name);
         compare_flat(g, tensor, logits, 1);
@@ -460,7 +471,9 @@ static void refusals(golden *g)
     int32_t ids[4] = {5, 6, 7, 8};
     int64_t positions[4] = {3, 4, 5, 6};
     pc_token_range whole = {0, 4};
-    pc_encode_args args = {sizeof args, ids, positions, 4, NULL, 0, &whole, 1, 8, NULL, NULL};
+    pc_encode_args args = {
+        sizeof args, ids, positions, 4,   NULL, sizeof(pc_span), 0, &whole, sizeof(pc_token_range),
+        1,           8,   NULL,      NULL};
     pc_span at = {NULL, 9, 0, 4};
     int learned = g->model->info.position_scheme == PC_POSITION_LEARNED;
     void *sequence = NULL;
@@ -474,7 +487,9 @@ static void refusals(golden *g)
         CHECK_ERROR_HAS(learned ? "learned" : "positions");
     }
     pc_step_row row = {sequence, 100, 5, 1};
-    pc_step_args step = {sizeof step, &row, 1, logits, PC_VISIBLE_BY_POSITION, 0, 120, NULL, NULL};
+    pc_step_args step = {
+        sizeof step, &row, sizeof(pc_step_row), 1, logits, PC_VISIBLE_BY_POSITION, 0, 120,
+        NULL,        NULL};
     if (pc__model_rope_regime(g->model, 8) != pc__model_rope_regime(g->model, 120)) {
         CHECK_STATUS(ops->step(g->model->user, &step), PC_ERR_MISMATCH);
         CHECK_ERROR_HAS("regime");
@@ -505,14 +520,18 @@ static void deviation(golden *g)
     pc_token_range halves[2] = {{0, r.count / 2}, {r.count / 2, r.count - r.count / 2}};
     pc_span at[2] = {{0}}, alone[2] = {{0}};
     float score[128];
-    pc_encode_args args = {sizeof args, r.ids, r.positions, r.count, NULL, 0,
-                           halves,      2,     64,          NULL,    NULL};
+    pc_encode_args args = {sizeof args, r.ids,  r.positions,
+                           r.count,     NULL,   sizeof(pc_span),
+                           0,           halves, sizeof(pc_token_range),
+                           2,           64,     NULL,
+                           NULL};
     void *segments[2];
     double sum = 0;
     CHECK_OK(ops->encode(g->model->user, &args, segments));
     for (int i = 0; i < 2; i++)
         at[i] = (pc_span){segments[i], r.positions[halves[i].first], 0, (uint32_t)halves[i].count};
-    CHECK_OK(ops->deviation(g->model->user, r.ids, r.positions, r.count, at, 2, score));
+    CHECK_OK(
+        ops->deviation(g->model->user, r.ids, r.positions, r.count, at, sizeof(pc_span), 2, score));
     for (size_t i = 0; i < r.count; i++)
         CHECK(score[i] < 1e-5f);
     memcpy(alone, at, sizeof at);
@@ -522,14 +541,17 @@ static void deviation(golden *g)
                                 r.positions + halves[1].first,
                                 halves[1].count,
                                 NULL,
+                                sizeof(pc_span),
                                 0,
                                 &second,
+                                sizeof(pc_token_range),
                                 1,
                                 64,
                                 NULL,
                                 NULL};
     CHECK_OK(ops->encode(g->model->user, &by_itself, &alone[1].segment));
-    CHECK_OK(ops->deviation(g->model->user, r.ids, r.positions, r.count, alone, 2, score));
+    CHECK_OK(ops->deviation(g->model->user, r.ids, r.positions, r.count, alone, sizeof(pc_span), 2,
+                            score));
     for (size_t i = 0; i < r.count; i++) {
         if (i < halves[1].first)
             CHECK(score[i] < 1e-5f);

@@ -48,12 +48,13 @@ static double distance(const pc_model *model, const pc__weights *golden, int32_t
     int32_t *tokens = malloc(count * sizeof *tokens);
     int64_t *positions = malloc(count * sizeof *positions);
     float *got = malloc(values * sizeof *got), *want = malloc(values * sizeof *want);
-    pc_lane lane = {NULL, 0, tokens, positions, count, NULL};
+    pc_lane lane = {NULL, 0, tokens, positions, count, NULL, 0};
     for (size_t i = 0; i < count; i++) {
         memcpy(&tokens[i], ids->data + i * sizeof *tokens, sizeof *tokens);
         positions[i] = (int64_t)i;
     }
     args.lanes = &lane;
+    args.lane_stride = sizeof(pc_lane);
     args.lane_count = 1;
     args.logits = got;
     CHECK_INT(ids->type, PC__T_I32);

@@ -4,6 +4,9 @@
  * folder that two processes share or a server; a salt that is not part of the names; salts of
  * position ranges that apply to the wrong parts; a shared system prompt that is not shared; a
  * tenant's quota that limits another one. */
+#include <promptcache/cache.h>
+#include <promptcache/prompt.h>
+#include <promptcache/batch.h>
 #include <stdlib.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -78,6 +81,7 @@ static void request(const pc_prompt *prompt, pc_cache *cache, uint32_t encoding,
     o.encoding = encoding;
     o.max_tokens = 6;
     o.salts = salt ? &from : NULL;
+    o.salt_stride = sizeof(pc_salt);
     o.salt_count = salt ? 1 : 0;
     toy_answer a = toy_generate(prompt, cache, o);
     int ok = CHECK_OK(a.status);
@@ -117,6 +121,7 @@ static void once_more(const pc_prompt *prompt, pc_cache *cache, const place *p, 
     o.encoding = encoding;
     o.max_tokens = 6;
     o.salts = &from;
+    o.salt_stride = sizeof(pc_salt);
     o.salt_count = 1;
     toy_answer a = toy_generate(prompt, cache, o);
     CHECK_STR(a.text[0], text);
@@ -286,6 +291,7 @@ static void quotas(void)
                 "beside it");
     o.max_tokens = 1;
     o.salts = &poor;
+    o.salt_stride = sizeof(pc_salt);
     o.salt_count = 1;
     toy_answer a = toy_generate(prompt, w.cache, o);
     CHECK_INT(a.stats.miss_reason, PC_REASON_QUOTA);
@@ -303,6 +309,7 @@ static void refused(const toy_world *w, const pc_prompt *prompt, const pc_salt *
     pc_generate_options o = PC_GENERATE_OPTIONS_INIT;
     pc_sequence *sequence = (pc_sequence *)&o;
     o.salts = salts;
+    o.salt_stride = sizeof(pc_salt);
     o.salt_count = count;
     CHECK_STATUS(pc_generate(prompt, w->cache, &o, NULL), PC_ERR_INVALID);
     CHECK_ERROR_HAS(what);
@@ -335,6 +342,7 @@ static void arguments(void)
     request(prompt, w.cache, 0, "tenant-a", 0, PC_TIER_RAM, 0, cached_before(prompt, INT64_MAX),
             text, "filling");
     o.salts = &mine;
+    o.salt_stride = sizeof(pc_salt);
     o.salt_count = 1;
     o.max_tokens = 1;
     CHECK_OK(pc_sequence_new(&s, prompt, w.cache, &o));

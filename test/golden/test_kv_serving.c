@@ -214,10 +214,11 @@ static void bytes(world *w)
         positions[i] = i;
     }
     for (uint32_t kv = 0; kv < FORMATS; kv++) {
-        pc_lane lane = {NULL, 0, tokens, positions, N, NULL};
+        pc_lane lane = {NULL, 0, tokens, positions, N, NULL, 0};
         pc_segment *segment = NULL, *copy = NULL;
         pc_eval_args args = PC_EVAL_ARGS_INIT;
         args.lanes = &lane;
+        args.lane_stride = sizeof(pc_lane);
         args.lane_count = 1;
         args.segments = &segment;
         CHECK_OK(pc_eval(w->model[kv], &args));
@@ -253,15 +254,16 @@ static void foreign_segment(world *w)
 {
     int32_t token = 5;
     int64_t position = 0, behind = 1;
-    pc_lane lane = {NULL, 0, &token, &position, 1, NULL};
+    pc_lane lane = {NULL, 0, &token, &position, 1, NULL, 0};
     pc_segment *segment = NULL;
     pc_eval_args args = PC_EVAL_ARGS_INIT;
     args.lanes = &lane;
+    args.lane_stride = sizeof(pc_lane);
     args.lane_count = 1;
     args.segments = &segment;
     CHECK_OK(pc_eval(w->model[PC_DTYPE_I8], &args));
     pc_span span = {segment, 0, 0, 0};
-    lane = (pc_lane){&span, 1, &token, &behind, 1, NULL};
+    lane = (pc_lane){&span, 1, &token, &behind, 1, NULL, sizeof(pc_span)};
     args.segments = NULL;
     CHECK_OK(pc_eval(w->model[PC_DTYPE_I8], &args));
     CHECK_STATUS(pc_eval(w->model[0], &args), PC_ERR_MISMATCH);

@@ -3,6 +3,7 @@
  * explains, with absorbed queries or with expanded keys; rows whose bits depend on what is computed
  * beside them, or on where blocks are cut. */
 #include <promptcache/extend.h>
+#include <promptcache/cache.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -46,7 +47,7 @@ static pc_lane text_of(const subject *s, const char *prefix, int32_t *ids, int64
     read_ids(s, name, at);
     for (size_t i = 0; i < n; i++)
         positions[i] = at[i];
-    return (pc_lane){NULL, 0, ids, positions, n, NULL};
+    return (pc_lane){NULL, 0, ids, positions, n, NULL, 0};
 }
 
 static pc_segment *module(const subject *s, size_t m, int64_t *start)
@@ -59,6 +60,7 @@ static pc_segment *module(const subject *s, size_t m, int64_t *start)
     name[9] = (char)('0' + m);
     pc_lane text = text_of(s, name, ids, positions);
     args.lanes = &text;
+    args.lane_stride = sizeof(pc_lane);
     args.lane_count = 1;
     args.segments = &segment;
     args.visibility = PC_VISIBLE_BY_POSITION;
@@ -123,8 +125,10 @@ static void answer(const subject *s, uint32_t kv, pc__expansion expansion)
         check_form(s, spans[m].segment, kv);
     }
     text.spans = spans;
+    text.span_stride = sizeof(pc_span);
     text.span_count = MODULES;
     args.lanes = &text;
+    args.lane_stride = sizeof(pc_lane);
     args.lane_count = 1;
     args.visibility = PC_VISIBLE_ALL;
     args.logits = got;
@@ -154,10 +158,11 @@ static float *logits_of(const subject *s, size_t first, size_t count)
     for (size_t i = 0; i < LONG; i++)
         positions[i] = (int64_t)i;
     for (size_t l = 0; l < count; l++) {
-        texts[l] = (pc_lane){NULL, 0, ids + first + l, positions, tokens[first + l], NULL};
+        texts[l] = (pc_lane){NULL, 0, ids + first + l, positions, tokens[first + l], NULL, 0};
         rows += tokens[first + l];
     }
     args.lanes = texts;
+    args.lane_stride = sizeof(pc_lane);
     args.lane_count = count;
     args.visibility = PC_VISIBLE_BY_POSITION;
     args.logits = calloc(rows * (size_t)s->info.vocab, sizeof *args.logits);
@@ -204,13 +209,14 @@ static void without_memory(const subject *s, pc_test_memory *memory)
 {
     int32_t ids[100] = {0};
     int64_t positions[100];
-    pc_lane text = {NULL, 0, ids, positions, 100, NULL};
+    pc_lane text = {NULL, 0, ids, positions, 100, NULL, 0};
     pc_eval_args args = PC_EVAL_ARGS_INIT;
     pc_segment *segment;
     pc_status status = PC_ERR_NOMEM;
     for (size_t i = 0; i < 100; i++)
         positions[i] = (int64_t)i;
     args.lanes = &text;
+    args.lane_stride = sizeof(pc_lane);
     args.lane_count = 1;
     args.visibility = PC_VISIBLE_BY_POSITION;
     args.segments = &segment;

@@ -6,6 +6,9 @@
  * prompt whose answers differ from those of the same conversation as one prompt. */
 #include <promptcache/admin.h>
 #include <promptcache/extend.h>
+#include <promptcache/cache.h>
+#include <promptcache/prompt.h>
+#include <promptcache/batch.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -116,9 +119,10 @@ static void is_prefill(const world *w, const talk *t)
     memcpy(ids + t->prompt, behind, (count - 1) * sizeof *ids);
     for (size_t i = 0; i < n; i++)
         positions[i] = (int64_t)i;
-    pc_lane lane = {NULL, 0, ids, positions, n, NULL};
+    pc_lane lane = {NULL, 0, ids, positions, n, NULL, 0};
     float *logits = calloc(n * vocab, sizeof *logits);
     args.lanes = &lane;
+    args.lane_stride = sizeof(pc_lane);
     args.lane_count = 1;
     args.rope_regime_length =
         t->prompt; /* frequencies that depend on the length are those of the prompt */
@@ -223,8 +227,9 @@ static void levels(world *w)
         pc_eval_args args = PC_EVAL_ARGS_INIT;
         pc_lane lane = {
             spans,          (size_t)level, w->ids[0] + 12 * level, positions + 12 * level,
-            level ? 9 : 12, NULL};
+            level ? 9 : 12, NULL,          sizeof(pc_span)};
         args.lanes = &lane;
+        args.lane_stride = sizeof(pc_lane);
         args.lane_count = 1;
         args.segments = &made[level];
         args.rope_regime_length = 30;
@@ -233,33 +238,36 @@ static void levels(world *w)
     }
     o.flags = PC_GENERATE_KEEP | PC_GENERATE_LOGITS;
     pc_prompt *prompt = NULL;
-    CHECK_OK(pc_prompt_from_spans(&prompt, w->model, spans, 2, 21, w->ids[0] + 21, 3, NULL));
+    CHECK_OK(pc_prompt_from_spans(&prompt, w->model, spans, sizeof(pc_span), 2, 21, w->ids[0] + 21,
+                                  3, NULL));
     pc_segment_free(made[0]);
     pc_segment_free(made[1]);
     CHECK_OK(pc_sequence_new(&root.s, prompt, NULL, &o));
     pc_prompt_free(prompt);
     memcpy(root.all, w->ids[0], 24 * sizeof *root.all);
     root.prompt = 24;
-    CHECK_STATUS(pc_sequence_spans(root.s, spans, 8, &count), PC_ERR_STATE);
+    CHECK_STATUS(pc_sequence_spans(root.s, spans, sizeof(pc_span), 8, &count), PC_ERR_STATE);
     CHECK_OK(pc_batch_add(w->batch, root.s));
     steps(w, 6);
     is_prefill(w, &root);
-    CHECK_OK(
-        pc_sequence_spans(root.s, NULL, 0, &count)); /* extend: its tokens so far become a level */
+    CHECK_OK(pc_sequence_spans(root.s, NULL, sizeof(pc_span), 0,
+                               &count)); /* extend: its tokens so far become a level */
     CHECK_INT(count, 3);
-    CHECK_STATUS(pc_sequence_spans(root.s, spans, 2, &count), PC_ERR_LIMIT);
-    CHECK_OK(pc_sequence_spans(root.s, spans, 8, &count));
+    CHECK_STATUS(pc_sequence_spans(root.s, spans, sizeof(pc_span), 2, &count), PC_ERR_LIMIT);
+    CHECK_OK(pc_sequence_spans(root.s, spans, sizeof(pc_span), 8, &count));
     CHECK(count == 3 && spans[2].hi == 3 + 5 && spans[2].start == 21);
+    size_t n;
     const int32_t *said = pc_sequence_tokens(root.s, NULL), *ids;
-    CHECK_INT(pc_segment_tokens(spans[2].segment, &ids), 8);
+    ids = pc_segment_tokens(spans[2].segment, &n);
+    CHECK_INT(n, 8);
     CHECK(!memcmp(ids, w->ids[0] + 21, 3 * sizeof *ids) && !memcmp(ids + 3, said, 5 * sizeof *ids));
     for (int i = 0; i < 3; i++) {
         memcpy(child[i].all, w->ids[0], 24 * sizeof *child[i].all);
         memcpy(child[i].all + 24, said, 5 * sizeof *said);
         memcpy(child[i].all + 29, w->ids[1] + 10 * i, (size_t)(i + 1) * sizeof *said);
         child[i].prompt = (size_t)(30 + i);
-        CHECK_OK(pc_prompt_from_spans(&prompt, w->model, spans, 3, 29, w->ids[1] + 10 * i,
-                                      (size_t)(i + 1), NULL));
+        CHECK_OK(pc_prompt_from_spans(&prompt, w->model, spans, sizeof(pc_span), 3, 29,
+                                      w->ids[1] + 10 * i, (size_t)(i + 1), NULL));
         CHECK_OK(pc_sequence_new(&child[i].s, prompt, NULL, &o));
         CHECK_OK(pc_batch_add(w->batch, child[i].s));
         pc_prompt_free(prompt);
@@ -281,8 +289,9 @@ static void levels(world *w)
     }
     CHECK_OK(
         pc_sequence_truncate(root.s, 2)); /* wipe, of the root: its children still have the level */
-    CHECK_OK(pc_sequence_spans(root.s, spans, 8, &count));
-    CHECK(count == 3 && pc_segment_tokens(spans[2].segment, NULL) == 3 + 1);
+    CHECK_OK(pc_sequence_spans(root.s, spans, sizeof(pc_span), 8, &count));
+    pc_segment_tokens(spans[2].segment, &n);
+    CHECK(count == 3 && n == 3 + 1);
     for (size_t i = 0; i < count; i++)
         pc_segment_free(spans[i].segment);
     steps(w, 2);
@@ -299,8 +308,9 @@ static pc_segment *eight(world *w, const int64_t *positions)
 {
     pc_segment *segment = NULL;
     pc_eval_args args = PC_EVAL_ARGS_INIT;
-    pc_lane lane = {NULL, 0, w->ids[0], positions, 8, NULL};
+    pc_lane lane = {NULL, 0, w->ids[0], positions, 8, NULL, 0};
     args.lanes = &lane;
+    args.lane_stride = sizeof(pc_lane);
     args.lane_count = 1;
     args.segments = &segment;
     CHECK_OK(pc_eval(w->model, &args));
@@ -321,7 +331,8 @@ static void stretches(world *w)
     for (int i = 0; i < 3; i++) {
         pc_span span = {segment, 0, sees[i][0], sees[i][1]};
         pc_prompt *prompt = NULL;
-        CHECK_OK(pc_prompt_from_spans(&prompt, w->model, &span, 1, 8, w->ids[0] + 8, 1, NULL));
+        CHECK_OK(pc_prompt_from_spans(&prompt, w->model, &span, sizeof(pc_span), 1, 8,
+                                      w->ids[0] + 8, 1, NULL));
         CHECK_OK(pc_sequence_new(&s[i], prompt, NULL, &o));
         CHECK_OK(pc_batch_add(w->batch, s[i]));
         pc_prompt_free(prompt);
@@ -348,31 +359,42 @@ static void spans_faults(world *w, pc_test_memory *memory)
     pc_prompt *prompt = NULL;
     pc_stats stats = PC_STATS_INIT;
     pc_span span = {segment, 0, 0, 0}, bad = span, nobody = {NULL, 0, 0, 0};
-    CHECK_STATUS(pc_prompt_from_spans(NULL, w->model, &span, 1, 10, w->ids[0], 1, NULL),
+    CHECK_STATUS(
+        pc_prompt_from_spans(NULL, w->model, &span, sizeof(pc_span), 1, 10, w->ids[0], 1, NULL),
+        PC_ERR_INVALID);
+    CHECK_STATUS(
+        pc_prompt_from_spans(&prompt, NULL, &span, sizeof(pc_span), 1, 10, w->ids[0], 1, NULL),
+        PC_ERR_INVALID);
+    CHECK_STATUS(
+        pc_prompt_from_spans(&prompt, w->model, NULL, sizeof(pc_span), 1, 10, w->ids[0], 1, NULL),
+        PC_ERR_INVALID);
+    CHECK_STATUS(
+        pc_prompt_from_spans(&prompt, w->model, &span, sizeof(pc_span), 1, 10, NULL, 1, NULL),
+        PC_ERR_INVALID);
+    CHECK_STATUS(
+        pc_prompt_from_spans(&prompt, w->model, NULL, sizeof(pc_span), 0, 10, w->ids[0], 0, NULL),
+        PC_ERR_INVALID);
+    CHECK_STATUS(pc_prompt_from_spans(&prompt, w->model, &nobody, sizeof(pc_span), 1, 10, w->ids[0],
+                                      1, NULL),
                  PC_ERR_INVALID);
-    CHECK_STATUS(pc_prompt_from_spans(&prompt, NULL, &span, 1, 10, w->ids[0], 1, NULL),
-                 PC_ERR_INVALID);
-    CHECK_STATUS(pc_prompt_from_spans(&prompt, w->model, NULL, 1, 10, w->ids[0], 1, NULL),
-                 PC_ERR_INVALID);
-    CHECK_STATUS(pc_prompt_from_spans(&prompt, w->model, &span, 1, 10, NULL, 1, NULL),
-                 PC_ERR_INVALID);
-    CHECK_STATUS(pc_prompt_from_spans(&prompt, w->model, NULL, 0, 10, w->ids[0], 0, NULL),
-                 PC_ERR_INVALID);
-    CHECK_STATUS(pc_prompt_from_spans(&prompt, w->model, &nobody, 1, 10, w->ids[0], 1, NULL),
-                 PC_ERR_INVALID);
-    CHECK_STATUS(pc_prompt_from_spans(&prompt, w->model, &span, 1, 9, w->ids[0], 1, NULL),
-                 PC_ERR_INVALID); /* its last token stands there */
+    CHECK_STATUS(
+        pc_prompt_from_spans(&prompt, w->model, &span, sizeof(pc_span), 1, 9, w->ids[0], 1, NULL),
+        PC_ERR_INVALID); /* its last token stands there */
     CHECK_ERROR_HAS("span 0 starts at 0, its last token stands 9 behind that, "
                     "the new tokens stand at 9");
     bad.hi = 9;
-    CHECK_STATUS(pc_prompt_from_spans(&prompt, w->model, &bad, 1, 20, w->ids[0], 1, NULL),
-                 PC_ERR_INVALID);
+    CHECK_STATUS(
+        pc_prompt_from_spans(&prompt, w->model, &bad, sizeof(pc_span), 1, 20, w->ids[0], 1, NULL),
+        PC_ERR_INVALID);
     bad.hi = bad.lo = 3;
-    CHECK_STATUS(pc_prompt_from_spans(&prompt, w->model, &bad, 1, 20, w->ids[0], 1, NULL),
-                 PC_ERR_INVALID);
-    CHECK_STATUS(pc_prompt_from_spans(&prompt, w->model, &span, 1, INT64_MAX, w->ids[0], 1, NULL),
+    CHECK_STATUS(
+        pc_prompt_from_spans(&prompt, w->model, &bad, sizeof(pc_span), 1, 20, w->ids[0], 1, NULL),
+        PC_ERR_INVALID);
+    CHECK_STATUS(pc_prompt_from_spans(&prompt, w->model, &span, sizeof(pc_span), 1, INT64_MAX,
+                                      w->ids[0], 1, NULL),
                  PC_ERR_LIMIT);
-    CHECK_OK(pc_prompt_from_spans(&prompt, w->model, &span, 1, 10, w->ids[0], 4, NULL));
+    CHECK_OK(
+        pc_prompt_from_spans(&prompt, w->model, &span, sizeof(pc_span), 1, 10, w->ids[0], 4, NULL));
     CHECK_INT(pc_prompt_part_count(prompt), 2);
     o.max_tokens = 3;
     for (uint32_t baseline = PC_BASELINE_PLAN; baseline <= PC_BASELINE_CONTIGUOUS; baseline++) {
@@ -392,18 +414,18 @@ static void spans_faults(world *w, pc_test_memory *memory)
         pc_batch_stats sum = PC_BATCH_STATS_INIT;
         size_t count = 0, made = 0;
         steps(w, 3);
-        CHECK_OK(
-            pc_sequence_spans(t.s, spans, 8, &count)); /* its tokens are frozen, then it sees fewer
-                                                          of them: the next spans use a copy */
+        CHECK_OK(pc_sequence_spans(t.s, spans, sizeof(pc_span), 8,
+                                   &count)); /* its tokens are frozen, then it sees fewer
+                               of them: the next spans use a copy */
         for (size_t i = 0; i < count; i++)
             pc_segment_free(spans[i].segment);
         CHECK_OK(pc_sequence_truncate(t.s, 1));
         memory->fail_at = memory->calls + at;
         prompt = NULL;
-        pc_status status = pc_prompt_from_spans(&prompt, w->model, &span, 1, 10, w->ids[0], 4,
-                                                NULL);
+        pc_status status = pc_prompt_from_spans(&prompt, w->model, &span, sizeof(pc_span), 1, 10,
+                                                w->ids[0], 4, NULL);
         if (status >= 0)
-            status = pc_sequence_spans(t.s, spans, 8, &count);
+            status = pc_sequence_spans(t.s, spans, sizeof(pc_span), 8, &count);
         made = status < 0 ? 0 : count;
         if (status >= 0)
             status = pc_batch_get_stats(w->batch, &sum);

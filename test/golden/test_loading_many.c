@@ -4,6 +4,7 @@
 #include "counted_context.h"
 #include "loading_world.h"
 
+#include <promptcache/cache.h>
 #include <pthread.h>
 
 /* The cache is freed while loads and writes are under way: writes are finished, loads are

@@ -101,10 +101,12 @@ static pc_prefill_stats prefill(world *w, const prompts *p, size_t count, pc_mem
     pc_prefill_stats s = PC_PREFILL_STATS_INIT;
     o.memo = memo;
     o.flags = flags & ~(uint64_t)NEAREST;
-    o.threshold = flags & NEAREST ? -INFINITY : 0;
+    static const double nearest = -INFINITY;
+    o.threshold = flags & NEAREST ? &nearest : NULL;
     o.embeddings = to;
     o.results = w->results;
-    CHECK_OK(pc_prefill(w->model, p->inputs, count, &o, &s));
+    o.result_stride = sizeof(pc_memo_result);
+    CHECK_OK(pc_prefill(w->model, p->inputs, sizeof(pc_input), count, &o, &s));
     CHECK_INT(s.inputs, count);
     return s;
 }
@@ -162,7 +164,8 @@ static outputs all_outputs(world *w, const prompts *p, pc_memo *memo, uint64_t f
     o.embeddings = out.embeddings;
     o.logits = out.logits;
     o.results = w->results;
-    CHECK_OK(pc_prefill(w->model, p->inputs, PROMPTS, &o, NULL));
+    o.result_stride = sizeof(pc_memo_result);
+    CHECK_OK(pc_prefill(w->model, p->inputs, sizeof(pc_input), PROMPTS, &o, NULL));
     return out;
 }
 
@@ -208,8 +211,9 @@ static void outputs_come_back(world *w, const prompts *known)
 static void known_and_unknown(world *w, const prompts *known, const prompts *others)
 {
     pc_prefill_stats s;
-    CHECK_OK(pc_memo_add(w->memo, known->inputs, PROMPTS, NULL));
-    CHECK_OK(pc_memo_add(w->memo, known->inputs, PROMPTS, NULL)); /* nothing new */
+    CHECK_OK(pc_memo_add(w->memo, known->inputs, sizeof(pc_input), PROMPTS, NULL));
+    CHECK_OK(
+        pc_memo_add(w->memo, known->inputs, sizeof(pc_input), PROMPTS, NULL)); /* nothing new */
     CHECK_INT(balanced(w).live, PROMPTS);
     CHECK_INT(bucket(w, 0).records, PROMPTS);
     s = prefill(w, known, PROMPTS, NULL, 0, w->full);
@@ -305,17 +309,18 @@ static void hits_keep_their_limit(world *w, const prompts *others)
     CHECK(all.hit_loss_high <= worst && all.hit_loss_high >= all.hit_loss && all.hit_limit == 8);
     work.limit = 2;
     work.hit_limit = worst / 2;
-    CHECK_OK(pc_memo_tune(w->memo, others->inputs, PROMPTS, &work));
+    CHECK_OK(pc_memo_tune(w->memo, others->inputs, sizeof(pc_input), PROMPTS, &work));
     some = bucket(w, 0);
     CHECK(!some.open
           || (some.hit_loss_worst <= work.hit_limit
               && some.tuned_hit_rate < 1)); /* with few hits, none may exceed it */
     CHECK(some.hit_limit == work.hit_limit);
     work.hit_limit = -1;
-    CHECK_OK(pc_memo_tune(w->memo, others->inputs, PROMPTS, &work));
+    CHECK_OK(pc_memo_tune(w->memo, others->inputs, sizeof(pc_input), PROMPTS, &work));
     CHECK(bucket(w, 0).tuned_hit_rate == 1 && bucket(w, 0).hit_limit < 0);
     work.hit_percentile = 101;
-    CHECK_STATUS(pc_memo_tune(w->memo, others->inputs, PROMPTS, &work), PC_ERR_INVALID);
+    CHECK_STATUS(pc_memo_tune(w->memo, others->inputs, sizeof(pc_input), PROMPTS, &work),
+                 PC_ERR_INVALID);
     CHECK_OK(pc_memo_set_threshold(w->memo, 0, 0.5, PC_LOSS_COSINE, 0.1,
                                    &all)); /* measured values are stored */
     pc_memo_free(w->memo);
@@ -332,7 +337,7 @@ static void tuned(world *w, const prompts *others)
     double sum = 0;
     pc_memo_bucket b;
     work.limit = 0.01;
-    CHECK_OK(pc_memo_tune(w->memo, others->inputs, PROMPTS, &work));
+    CHECK_OK(pc_memo_tune(w->memo, others->inputs, sizeof(pc_input), PROMPTS, &work));
     b = bucket(w, 0);
     CHECK(!b.open || (b.tuned_loss <= work.limit && b.tuned_hit_rate > 0));
     CHECK(b.hit_limit == 4 * work.limit && b.hit_percentile == 95);
@@ -345,13 +350,13 @@ static void tuned(world *w, const prompts *others)
         sum += apart(w, i);
     CHECK(sum / (double)PROMPTS <= work.limit);
     work.limit = 2; /* all similar prompts */
-    CHECK_OK(pc_memo_tune(w->memo, others->inputs, PROMPTS, &work));
+    CHECK_OK(pc_memo_tune(w->memo, others->inputs, sizeof(pc_input), PROMPTS, &work));
     CHECK_INT(bucket(w, 0).open, 1);
     CHECK(bucket(w, 0).tuned_hit_rate == 1);
     hits_keep_their_limit(w, others);
     CHECK_OK(pc_memo_set_threshold(w->memo, 0, -1e9, PC_LOSS_COSINE, 0, NULL));
     work.limit = 0;
-    CHECK_OK(pc_memo_tune(w->memo, others->inputs, PROMPTS, &work));
+    CHECK_OK(pc_memo_tune(w->memo, others->inputs, sizeof(pc_input), PROMPTS, &work));
     b = bucket(w, 0);
     CHECK_INT(b.open, 0);
     CHECK_INT(b.reason, PC_REASON_UNLIKE);
@@ -365,7 +370,7 @@ static pc_status prefill_states(world *w, const prompts *p, pc_memo *memo, const
     o.map_layers = layers;
     o.segments = segments;
     o.embeddings = to;
-    return pc_prefill(w->model, p->inputs, PROMPTS, &o, NULL);
+    return pc_prefill(w->model, p->inputs, sizeof(pc_input), PROMPTS, &o, NULL);
 }
 
 static float farthest(const world *w, const pc_segment *a, const pc_segment *b)
@@ -400,8 +405,8 @@ static void decoding_goes_on(world *w, const prompts *known)
     for (int i = 0; i < PROMPTS; i++)
         CHECK(farthest(w, full[i], reused[i]) < 1e-2f);
     g.max_tokens = 5;
-    CHECK_OK(pc_prompt_from_spans(&prompt, w->model, &(pc_span){reused[3], 0, 0, 0}, 1, TOKENS,
-                                  known->tokens[3], 1, NULL));
+    CHECK_OK(pc_prompt_from_spans(&prompt, w->model, &(pc_span){reused[3], 0, 0, 0},
+                                  sizeof(pc_span), 1, TOKENS, known->tokens[3], 1, NULL));
     CHECK_OK(pc_generate(prompt, NULL, &g, &stats));
     CHECK_INT(stats.tokens_generated, 5);
     pc_prompt_free(prompt);
@@ -445,7 +450,8 @@ static void opened_again(world *w, const prompts *known, const prompts *others)
     open_memo(w, PC_MEMO_READ_ONLY);
     after = bucket(w, 0);
     CHECK(!memcmp(&before, &after, sizeof before));
-    CHECK_STATUS(pc_memo_add(w->memo, known->inputs, PROMPTS, NULL), PC_ERR_STATE);
+    CHECK_STATUS(pc_memo_add(w->memo, known->inputs, sizeof(pc_input), PROMPTS, NULL),
+                 PC_ERR_STATE);
     prefill(w, others, PROMPTS, w->memo, NEAREST, w->reused);
     CHECK(!memcmp(w->full, w->reused, PROMPTS * (size_t)w->info.hidden * sizeof(float)));
     pc_memo_free(w->memo);
@@ -474,7 +480,7 @@ static void another_model(world *w, const char *other)
     CHECK(!memo);
     make(&p, 5, TOKENS);
     o.memo = w->memo;
-    CHECK_STATUS(pc_prefill(model, p.inputs, 1, &o, NULL), PC_ERR_MISMATCH);
+    CHECK_STATUS(pc_prefill(model, p.inputs, sizeof(pc_input), 1, &o, NULL), PC_ERR_MISMATCH);
     pc_model_free(model);
 }
 
@@ -545,12 +551,13 @@ static void by_layer(const char *model)
     bytes = PROMPTS * (size_t)w.info.hidden * sizeof(float);
     make(&known, 1, TOKENS);
     make(&others, 2, TOKENS);
-    CHECK_OK(pc_memo_add(w.memo, known.inputs, PROMPTS / 2, NULL));
+    CHECK_OK(pc_memo_add(w.memo, known.inputs, sizeof(pc_input), PROMPTS / 2, NULL));
     work.epochs = 2;
     CHECK_STATUS(pc_memo_train(w.memo, &work), PC_ERR_STATE); /* too few records */
-    CHECK_OK(pc_memo_add(w.memo, known.inputs, PROMPTS, NULL));
+    CHECK_OK(pc_memo_add(w.memo, known.inputs, sizeof(pc_input), PROMPTS, NULL));
     CHECK_OK(pc_memo_train(w.memo, &work));
-    CHECK_STATUS(pc_memo_tune(w.memo, others.inputs, PROMPTS, NULL), PC_ERR_UNSUPPORTED);
+    CHECK_STATUS(pc_memo_tune(w.memo, others.inputs, sizeof(pc_input), PROMPTS, NULL),
+                 PC_ERR_UNSUPPORTED);
     prefill(&w, &others, PROMPTS, NULL, 0, w.full);
     prefill(&w, &others, PROMPTS, w.memo, 0, w.reused);
     CHECK(!memcmp(w.full, w.reused, bytes)); /* closed */

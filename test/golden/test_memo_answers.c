@@ -4,6 +4,8 @@
  * exact states exist, or not asked without a reason; hits that are never verified; a sequence after
  * a hit that cannot be truncated, forked or passed on; a memo that is freed too early. */
 #include <promptcache/memo.h>
+#include <promptcache/cache.h>
+#include <promptcache/batch.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -64,7 +66,7 @@ static void remember(world *w, pc_memo *memo, int train)
     for (int i = 0; i < PROMPTS; i++)
         inputs[i] = (pc_input){w->tokens[i], TOKENS, NULL};
     work.epochs = 2;
-    CHECK_OK(pc_memo_add(memo, inputs, PROMPTS, NULL));
+    CHECK_OK(pc_memo_add(memo, inputs, sizeof(pc_input), PROMPTS, NULL));
     if (train)
         CHECK_OK(pc_memo_train(memo, &work));
 }
@@ -96,7 +98,9 @@ static void end(world *w)
     pc_context_free(w->context);
 }
 
-static pc_generate_options with(pc_memo *memo, double threshold)
+static const double nearest = -INFINITY, same_only = 1;
+
+static pc_generate_options with(pc_memo *memo, const double *threshold)
 {
     pc_generate_options o = PC_GENERATE_OPTIONS_INIT;
     o.max_tokens = ANSWER;
@@ -194,10 +198,10 @@ static void check_hit(const world *w, const said *s)
 {
     CHECK_INT(s->stats.exactness, PC_APPROXIMATE);
     CHECK_INT(s->stats.tokens_memo, TOKENS);
-    CHECK_INT(s->stats.memo.reason, PC_REASON_NONE);
-    CHECK_INT(s->stats.memo.layers, w->info.layers);
-    CHECK_INT(s->stats.memo.verified, 0);
-    CHECK(s->stats.memo.record >= 0);
+    CHECK_INT(s->stats.memo_reason, PC_REASON_NONE);
+    CHECK_INT(s->stats.memo_layers, w->info.layers);
+    CHECK_INT(s->stats.memo_verified, 0);
+    CHECK(s->stats.memo_record >= 0);
     CHECK(s->stats.seconds_prefill > 0 && s->stats.seconds_ttft > 0);
 }
 
@@ -205,7 +209,7 @@ static void check_exact(const said *s, uint32_t reason)
 {
     CHECK_INT(s->stats.exactness, PC_EXACT);
     CHECK_INT(s->stats.tokens_memo, 0);
-    CHECK_INT(s->stats.memo.reason, reason);
+    CHECK_INT(s->stats.memo_reason, reason);
 }
 
 /* The maps are the prompt's own, in fp16. */
@@ -216,14 +220,15 @@ static void own_maps(const char *model)
     w.memo = memo_in(&w, "own", 0, -1);
     remember(&w, w.memo, 0);
     for (int i = 0; i < 4; i++) {
-        said full = say(&w, i, NULL, with(NULL, 0)), hit = say(&w, i, w.cache, with(w.memo, 0));
+        said full = say(&w, i, NULL, with(NULL, NULL)),
+             hit = say(&w, i, w.cache, with(w.memo, NULL));
         double far = apart(&w, &full, &hit);
         printf("%s: logits at most %.2g apart, %d tokens\n", model, far, (int)hit.count);
         CHECK(far <= 1e-3); /* spacing of fp16 at 1 */
         CHECK(hit.count > 0);
         check_hit(&w, &hit);
-        CHECK(hit.stats.memo.similarity == 1);
-        CHECK_INT(full.stats.memo.record, -1);
+        CHECK(hit.stats.memo_similarity == 1);
+        CHECK_INT(full.stats.memo_record, -1);
         check_exact(&full, PC_REASON_NONE);
         drop(&full);
         drop(&hit);
@@ -239,15 +244,15 @@ static void other_maps(world *w)
 {
     int p = PROMPTS + 3;
     pc_generate_options o;
-    said full = say(w, p, NULL, with(NULL, 0)), hit, miss, again;
-    hit = say(w, p, w->cache, with(w->memo, -INFINITY));
+    said full = say(w, p, NULL, with(NULL, NULL)), hit, miss, again;
+    hit = say(w, p, w->cache, with(w->memo, &nearest));
     check_hit(w, &hit);
-    CHECK(hit.stats.memo.similarity < 1);
+    CHECK(hit.stats.memo_similarity < 1);
     CHECK_INT(hit.count, ANSWER);
     CHECK(apart(w, &full, &hit) > 1e-3);
     CHECK_INT(kept(w), 0);
     drop(&hit);
-    o = with(w->memo, -INFINITY);
+    o = with(w->memo, &nearest);
     o.bench = pc_test_baseline(PC_BASELINE_PREFILL);
     again = say(w, p, w->cache, o);
     check_exact(&again, PC_REASON_NOT_WANTED);
@@ -257,14 +262,14 @@ static void other_maps(world *w)
     again = say(w, p, w->cache, o);
     check_exact(&again, PC_REASON_REPAIR);
     drop(&again);
-    miss = say(w, p, w->cache, with(w->memo, 1));
+    miss = say(w, p, w->cache, with(w->memo, &same_only));
     check_exact(&miss, PC_REASON_UNLIKE);
     CHECK(is_same(w, &full, &miss));
     CHECK_INT(miss.stats.tokens_cached, 0);
-    CHECK(miss.stats.memo.record >= 0);
+    CHECK(miss.stats.memo_record >= 0);
     CHECK_INT(kept(w), 1);
     drop(&miss);
-    again = say(w, p, w->cache, with(w->memo, -INFINITY));
+    again = say(w, p, w->cache, with(w->memo, &nearest));
     check_exact(&again, PC_REASON_AT_HAND);
     CHECK(is_same(w, &full, &again));
     CHECK(again.stats.tokens_cached > 0);
@@ -284,11 +289,11 @@ static void on_disk(world *w)
         pc_cache *cache = NULL;
         said s;
         CHECK_OK(pc_cache_new(&cache, w->context, &o));
-        s = say(w, PROMPTS + 4, cache, with(round ? w->memo : NULL, -INFINITY));
+        s = say(w, PROMPTS + 4, cache, with(round ? w->memo : NULL, &nearest));
         check_exact(&s, round ? PC_REASON_AT_HAND : PC_REASON_NONE);
         CHECK_INT(s.stats.tokens_tier[PC_TIER_DISK] > 0, round > 0);
         drop(&s);
-        s = say(w, PROMPTS + 4, cache, with(NULL, 0)); /* used entries are written */
+        s = say(w, PROMPTS + 4, cache, with(NULL, NULL)); /* used entries are written */
         drop(&s);
         CHECK_OK(pc_cache_flush(cache));
         pc_cache_free(cache);
@@ -306,11 +311,11 @@ static void verified(world *w)
     remember(w, memo, 1);
     CHECK_OK(pc_memo_set_threshold(memo, 0, -1e9, PC_LOSS_COSINE, 1e-9, NULL));
     for (int p = PROMPTS + 8; p < PROMPTS + 20 && !w->disabled; p++, hits++) {
-        said full = say(w, p, NULL, with(NULL, 0)), hit = say(w, p, w->cache, with(memo, 0));
+        said full = say(w, p, NULL, with(NULL, NULL)), hit = say(w, p, w->cache, with(memo, NULL));
         check_exact(&hit, PC_REASON_NONE);
-        CHECK_INT(hit.stats.memo.verified, 1);
-        CHECK_INT(hit.stats.memo.layers, w->info.layers);
-        CHECK(hit.stats.memo.loss > 0);
+        CHECK_INT(hit.stats.memo_verified, 1);
+        CHECK_INT(hit.stats.memo_layers, w->info.layers);
+        CHECK(hit.stats.memo_loss > 0);
         CHECK(apart(w, &full, &hit) <= 1e-5);
         CHECK_INT(kept(w), before);
         drop(&full);
@@ -320,7 +325,7 @@ static void verified(world *w)
     CHECK_OK(pc_memo_get_stats(memo, &s));
     CHECK_INT(s.verified, hits);
     CHECK_INT(s.hits, hits);
-    said late = say(w, PROMPTS + 30, w->cache, with(memo, 0));
+    said late = say(w, PROMPTS + 30, w->cache, with(memo, NULL));
     check_exact(&late, PC_REASON_DRIFT);
     CHECK_INT(kept(w), before + 1);
     CHECK_OK(pc_memo_get_stats(memo, &s));
@@ -335,21 +340,21 @@ static void handed_on(world *w, pc_sequence *s)
     pc_span spans[4];
     pc_prompt *p = NULL;
     pc_stats stats = PC_STATS_INIT;
-    pc_generate_options o = with(w->memo, 0);
+    pc_generate_options o = with(w->memo, NULL);
     size_t count;
-    CHECK_OK(pc_sequence_spans(s, spans, 4, &count));
+    CHECK_OK(pc_sequence_spans(s, spans, sizeof(pc_span), 4, &count));
     for (size_t i = 0; i < count; i++) {
         pc_raw raw = PC_RAW_INIT;
         CHECK_OK(pc_segment_raw(spans[i].segment, &raw));
         CHECK_INT(raw.lossy, 1);
     }
     CHECK_INT(spans[0].hi, TOKENS + ANSWER - 1);
-    CHECK_OK(
-        pc_prompt_from_spans(&p, w->model, spans, count, TOKENS + ANSWER, w->tokens[0], 3, NULL));
+    CHECK_OK(pc_prompt_from_spans(&p, w->model, spans, sizeof(pc_span), count, TOKENS + ANSWER,
+                                  w->tokens[0], 3, NULL));
     CHECK_OK(pc_generate(p, w->cache, &o, &stats));
     CHECK_INT(stats.exactness, PC_APPROXIMATE);
-    CHECK_INT(stats.memo.reason, PC_REASON_PARTS);
-    CHECK_INT(stats.memo.record, -1);
+    CHECK_INT(stats.memo_reason, PC_REASON_PARTS);
+    CHECK_INT(stats.memo_record, -1);
     for (size_t i = 0; i < count; i++)
         pc_segment_free(spans[i].segment);
     pc_prompt_free(p);
@@ -363,7 +368,7 @@ static void goes_on(world *w)
          second = {.logits = calloc(ANSWER, vocab * sizeof(float))};
     pc_memo *memo = memo_in(w, "gone", 0, -1);
     remember(w, memo, 0);
-    pc_sequence *s = sequence_of(w, 5, w->cache, with(memo, 0)), *copy = NULL;
+    pc_sequence *s = sequence_of(w, 5, w->cache, with(memo, NULL)), *copy = NULL;
     pc_memo_free(memo);
     step_all(w, s, &first);
     check_hit(w, &first);
@@ -395,7 +400,7 @@ static void goes_on(world *w)
 /* Once the prompt is computed, options name the memo that it was made with, or none. */
 static void memo_stays(world *w)
 {
-    pc_generate_options there = with(w->memo, 0), none = with(NULL, 0);
+    pc_generate_options there = with(w->memo, NULL), none = with(NULL, NULL);
     there.flags = none.flags = PC_GENERATE_LOGITS | PC_GENERATE_KEEP;
     for (int i = 0; i < 2; i++) {
         pc_sequence *s = sequence_of(w, 7, NULL, i ? there : none), *copy = NULL;
@@ -419,9 +424,10 @@ static void memo_stays(world *w)
 /* One with maps and one without, in one batch. */
 static void together(world *w)
 {
-    said alone[2] = {say(w, 7, NULL, with(w->memo, 0)), say(w, PROMPTS + 7, NULL, with(NULL, 0))};
-    pc_sequence *both[2] = {sequence_of(w, 7, NULL, with(w->memo, 0)),
-                            sequence_of(w, PROMPTS + 7, NULL, with(w->memo, 0))};
+    said alone[2] = {say(w, 7, NULL, with(w->memo, NULL)),
+                     say(w, PROMPTS + 7, NULL, with(NULL, NULL))};
+    pc_sequence *both[2] = {sequence_of(w, 7, NULL, with(w->memo, NULL)),
+                            sequence_of(w, PROMPTS + 7, NULL, with(w->memo, NULL))};
     pc_batch *batch = NULL;
     pc_status status = PC_OK;
     CHECK_OK(pc_batch_new(&batch, w->model, NULL));
@@ -447,11 +453,11 @@ static void by_layer(world *w)
     uint64_t before = kept(w);
     int p = PROMPTS + 22;
     pc_memo *memo = memo_in(w, "layers", PC_MEMO_LAYERS, -1);
-    said full = say(w, p, NULL, with(NULL, 0)), hit, miss;
+    said full = say(w, p, NULL, with(NULL, NULL)), hit, miss;
     remember(w, memo, 1);
-    hit = say(w, p, w->cache, with(memo, -INFINITY));
+    hit = say(w, p, w->cache, with(memo, &nearest));
     check_hit(w, &hit);
-    miss = say(w, p, w->cache, with(memo, 1));
+    miss = say(w, p, w->cache, with(memo, &same_only));
     check_exact(&miss, PC_REASON_UNLIKE);
     CHECK(apart(w, &full, &miss) <= 1e-5);
     CHECK_INT(kept(w), before);
@@ -466,23 +472,25 @@ static void refusals(world *w)
     pc_model *other = NULL, *host = NULL;
     pc_prompt *p = NULL;
     pc_model_ops ops = pc_toy_ops();
-    pc_generate_options o = with(w->memo, 2), memo = with(w->memo, 0);
+    pc_generate_options o = with(w->memo, &(double){2}), memo = with(w->memo, NULL);
     pc_stats stats = PC_STATS_INIT;
     pc_sequence *sequence = NULL;
     CHECK_OK(pc_prompt_from_tokens(&p, w->model, w->tokens[0], LONGER, NULL));
     CHECK_STATUS(pc_generate(p, NULL, &o, NULL), PC_ERR_INVALID);
     CHECK_ERROR_HAS("memo_threshold");
-    o.memo_threshold = NAN;
+    o.memo_threshold = &(double){NAN};
     CHECK_STATUS(pc_generate(p, NULL, &o, NULL), PC_ERR_INVALID);
     CHECK_OK(pc_generate(p, NULL, &memo, &stats)); /* a bucket without records */
-    CHECK_INT(stats.memo.reason, PC_REASON_UNTRAINED);
+    CHECK_INT(stats.memo_reason, PC_REASON_UNTRAINED);
     memo.salts = &(pc_salt){0, "tenant", 6}; /* one tenant could get another's maps */
+    memo.salt_stride = sizeof(pc_salt);
     memo.salt_count = 1;
     CHECK_STATUS(pc_generate(p, NULL, &memo, NULL), PC_ERR_UNSUPPORTED);
     CHECK_ERROR_HAS("salts");
     CHECK_STATUS(pc_sequence_new(&sequence, p, NULL, &memo), PC_ERR_UNSUPPORTED);
     memo.salt_count = 0;
     memo.salts = NULL;
+    memo.salt_stride = sizeof(pc_salt);
     pc_prompt_free(p);
     CHECK_OK(pc_model_load(&other, w->context, pc_test_data("golden/gpt2"), NULL));
     CHECK_OK(pc_prompt_from_tokens(&p, other, w->tokens[0], TOKENS, NULL));

@@ -88,7 +88,7 @@ static void close_memo(world *w)
 static void add(world *w, size_t from, size_t count)
 {
     pc_input *inputs = memo_prompts(from, count);
-    CHECK_OK(pc_memo_add(w->memo, inputs, count, NULL));
+    CHECK_OK(pc_memo_add(w->memo, inputs, sizeof(pc_input), count, NULL));
     memo_prompts_free(inputs);
 }
 

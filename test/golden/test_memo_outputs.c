@@ -96,7 +96,8 @@ static pc_status ask(world *w, size_t count, pc_memo *memo, int what, uint32_t p
     o.embeddings = what & EMBEDDINGS ? to : NULL;
     o.logits = what & LOGITS ? to + COUNT * (size_t)w->info.hidden : NULL;
     o.results = w->results;
-    return pc_prefill(w->model, inputs, count, &o, &w->stats);
+    o.result_stride = sizeof(pc_memo_result);
+    return pc_prefill(w->model, inputs, sizeof(pc_input), count, &o, &w->stats);
 }
 
 /* What came back is what was computed, beside other rows. */
@@ -146,7 +147,7 @@ static void kinds(void)
             uint32_t e = all[k] & PC_OUTPUT_EMBEDDINGS ? PC_REUSE_OUTPUT : PC_REUSE_MAPS,
                      l = all[k] & PC_OUTPUT_LOGITS ? PC_REUSE_OUTPUT : PC_REUSE_MAPS;
             CHECK_OK(open_memo(&w, all[k], 0, 0));
-            CHECK_OK(pc_memo_add(w.memo, inputs, COUNT, NULL));
+            CHECK_OK(pc_memo_add(w.memo, inputs, sizeof(pc_input), COUNT, NULL));
             if (again)
                 reopen(&w, 0, 0);
             CHECK_INT(stats_of(&w).outputs, all[k] == PC_OUTPUT_NONE ? 0 : COUNT);
@@ -170,7 +171,7 @@ static void lengths(void)
                cells = counts[c] * (counts[c] + 1) / 2 * (size_t)(w.info.heads * w.info.layers);
         make_inputs(counts[c]);
         CHECK_OK(open_memo(&w, 0, 0, 0));
-        CHECK_OK(pc_memo_add(w.memo, inputs, n, NULL));
+        CHECK_OK(pc_memo_add(w.memo, inputs, sizeof(pc_input), n, NULL));
         expect(&w, n, EMBEDDINGS, PC_POOL_DEFAULT, PC_REUSE_OUTPUT);
         expect(&w, n, LOGITS, PC_POOL_DEFAULT,
                2 * cells >= 4 * (size_t)w.info.vocab ? PC_REUSE_OUTPUT : PC_REUSE_MAPS);
@@ -185,18 +186,18 @@ static void filled_up(void)
     world w = start(NULL);
     uint64_t bytes;
     CHECK_OK(open_memo(&w, PC_OUTPUT_NONE, 0, 0));
-    CHECK_OK(pc_memo_add(w.memo, inputs, COUNT, NULL));
+    CHECK_OK(pc_memo_add(w.memo, inputs, sizeof(pc_input), COUNT, NULL));
     bytes = stats_of(&w).bytes;
-    CHECK_OK(pc_memo_add(w.memo, inputs, COUNT, NULL));
+    CHECK_OK(pc_memo_add(w.memo, inputs, sizeof(pc_input), COUNT, NULL));
     CHECK_INT(stats_of(&w).stored, COUNT);
     reopen(&w, PC_OUTPUT_EMBEDDINGS, PC_POOL_MEAN);
     CHECK_INT(stats_of(&w).outputs, 0);
-    CHECK_OK(pc_memo_add(w.memo, inputs, COUNT / 2, NULL));
+    CHECK_OK(pc_memo_add(w.memo, inputs, sizeof(pc_input), COUNT / 2, NULL));
     CHECK_INT(stats_of(&w).live, COUNT);
     CHECK_INT(stats_of(&w).outputs, COUNT / 2);
     expect(&w, COUNT / 2, EMBEDDINGS, PC_POOL_MEAN, PC_REUSE_OUTPUT);
-    CHECK_OK(pc_memo_add(w.memo, inputs, COUNT, NULL));
-    CHECK_OK(pc_memo_add(w.memo, inputs, COUNT, NULL));
+    CHECK_OK(pc_memo_add(w.memo, inputs, sizeof(pc_input), COUNT, NULL));
+    CHECK_OK(pc_memo_add(w.memo, inputs, sizeof(pc_input), COUNT, NULL));
     CHECK_INT(stats_of(&w).stored, 2 * COUNT);
     reopen(&w, 0, 0);
     CHECK_INT(stats_of(&w).live, COUNT);
@@ -217,7 +218,7 @@ static void another_way_of_computing(void)
 {
     world w = start(NULL);
     CHECK_OK(open_memo(&w, 0, 0, 0));
-    CHECK_OK(pc_memo_add(w.memo, inputs, COUNT, NULL));
+    CHECK_OK(pc_memo_add(w.memo, inputs, sizeof(pc_input), COUNT, NULL));
     expect(&w, COUNT, EMBEDDINGS, 0, PC_REUSE_OUTPUT);
     for (int i = 0; i < 2; i++) {
         pc_memo_free(w.memo);
@@ -225,7 +226,7 @@ static void another_way_of_computing(void)
         load(&w, i ? PC_DTYPE_F32 : PC_DTYPE_BF16);
         CHECK_OK(open_memo(&w, 0, 0, 0));
         expect(&w, COUNT, EMBEDDINGS, 0, PC_REUSE_MAPS);
-        CHECK_OK(pc_memo_add(w.memo, inputs, COUNT, NULL));
+        CHECK_OK(pc_memo_add(w.memo, inputs, sizeof(pc_input), COUNT, NULL));
         CHECK_INT(stats_of(&w).live, COUNT);
         expect(&w, COUNT, EMBEDDINGS, 0, PC_REUSE_OUTPUT);
     }
@@ -260,7 +261,7 @@ static void old_memos(void)
     pc_memo_bucket before = PC_MEMO_BUCKET_INIT, after = PC_MEMO_BUCKET_INIT;
     work.epochs = 2;
     CHECK_OK(open_memo(&w, PC_OUTPUT_NONE, 0, 0)); /* metadata without outputs has not changed */
-    CHECK_OK(pc_memo_add(w.memo, inputs, COUNT, NULL));
+    CHECK_OK(pc_memo_add(w.memo, inputs, sizeof(pc_input), COUNT, NULL));
     CHECK_OK(pc_memo_train(w.memo, &work));
     CHECK_OK(pc_memo_set_threshold(w.memo, 0, 0.75, PC_LOSS_COSINE, 0.5, NULL));
     CHECK_OK(pc_memo_get_bucket(w.memo, 0, &before));
@@ -272,7 +273,7 @@ static void old_memos(void)
           && after.records == COUNT);
     expect(&w, COUNT, EMBEDDINGS, 0, PC_REUSE_MAPS);
     reopen(&w, 0, 0);
-    CHECK_OK(pc_memo_add(w.memo, inputs, COUNT, NULL));
+    CHECK_OK(pc_memo_add(w.memo, inputs, sizeof(pc_input), COUNT, NULL));
     expect(&w, COUNT, EMBEDDINGS, 0, PC_REUSE_OUTPUT);
     CHECK_OK(pc_memo_set_threshold(w.memo, 0, 0.75, PC_LOSS_COSINE, 0.5,
                                    NULL)); /* writes the head anew */
@@ -291,7 +292,7 @@ static void damage(void)
     size_t size, at = 0;
     float first[4];
     CHECK_OK(open_memo(&w, PC_OUTPUT_EMBEDDINGS, 0, 0));
-    CHECK_OK(pc_memo_add(w.memo, inputs, COUNT, NULL));
+    CHECK_OK(pc_memo_add(w.memo, inputs, sizeof(pc_input), COUNT, NULL));
     CHECK_OK(ask(&w, 1, w.memo, EMBEDDINGS, 0, w.got));
     memcpy(first, w.got, sizeof first);
     pc_memo_free(w.memo);
@@ -312,7 +313,7 @@ static void damage(void)
     CHECK_INT(w.stats.output_hits, COUNT - 1);
     CHECK_INT(stats_of(&w).damaged, 1);
     CHECK_INT(stats_of(&w).outputs, COUNT - 1);
-    CHECK_OK(pc_memo_add(w.memo, inputs, COUNT, NULL));
+    CHECK_OK(pc_memo_add(w.memo, inputs, sizeof(pc_input), COUNT, NULL));
     expect(&w, COUNT, EMBEDDINGS, 0, PC_REUSE_OUTPUT);
     end(&w);
 }
@@ -325,13 +326,13 @@ static void budget(void)
     o.budget_bytes = 400 * 1024;
     o.outputs = PC_OUTPUT_EMBEDDINGS;
     CHECK_OK(pc_memo_open(&w.memo, w.model, w.folder, &o));
-    CHECK_OK(pc_memo_add(w.memo, inputs, 4, NULL));
+    CHECK_OK(pc_memo_add(w.memo, inputs, sizeof(pc_input), 4, NULL));
     for (int32_t round = 0; round < 8; round++) {
         for (int i = 0; i < 30; i++)
             expect(&w, 4, EMBEDDINGS, 0, PC_REUSE_OUTPUT);
         for (size_t i = 4; i < COUNT; i++)
             tokens[i][0] = round * 30;
-        CHECK_OK(pc_memo_add(w.memo, inputs + 4, COUNT - 4, NULL));
+        CHECK_OK(pc_memo_add(w.memo, inputs + 4, sizeof(pc_input), COUNT - 4, NULL));
         CHECK(stats_of(&w).bytes <= o.budget_bytes);
     }
     CHECK(stats_of(&w).evicted > 0);
@@ -349,7 +350,7 @@ static void without_memory(void)
     pc_status status = PC_ERR_NOMEM;
     uint64_t at = 0;
     CHECK_OK(open_memo(&w, PC_OUTPUT_EMBEDDINGS | PC_OUTPUT_LOGITS, 0, 0));
-    CHECK_OK(pc_memo_add(w.memo, inputs, 3, NULL));
+    CHECK_OK(pc_memo_add(w.memo, inputs, sizeof(pc_input), 3, NULL));
     CHECK_OK(ask(&w, 4, NULL, EMBEDDINGS | LOGITS, 0, w.wanted));
     while (status == PC_ERR_NOMEM && at < 2000) {
         memory.fail_at = memory.calls + ++at;
@@ -361,7 +362,7 @@ static void without_memory(void)
     check_outputs(&w, (size_t)(w.info.hidden + w.info.vocab));
     for (status = PC_ERR_NOMEM, at = 0; status == PC_ERR_NOMEM && at < 2000;) {
         memory.fail_at = memory.calls + ++at;
-        status = pc_memo_add(w.memo, inputs, 8, NULL);
+        status = pc_memo_add(w.memo, inputs, sizeof(pc_input), 8, NULL);
         memory.fail_at = 0;
     }
     CHECK_OK(status);

@@ -81,7 +81,7 @@ static size_t accepted(const pc_model *model, pc_memo *memo, const texts *t)
     for (size_t i = 0, n; i < t->count; i += n) {
         pc_prefill_stats s = PC_PREFILL_STATS_INIT;
         n = t->count - i < AT_ONCE ? t->count - i : AT_ONCE;
-        CHECK_OK(pc_prefill(model, t->inputs + i, n, &o, &s));
+        CHECK_OK(pc_prefill(model, t->inputs + i, sizeof(pc_input), n, &o, &s));
         hits += s.hits;
     }
     free(vectors);
@@ -129,12 +129,12 @@ int main(void)
     noise = at_random(&own, strangers);
     plays = lines_of(model, foreign, 0, strangers);
     CHECK_OK(pc_memo_open(&memo, model, pc_test_folder(), NULL));
-    CHECK_OK(pc_memo_add(memo, own.inputs, own.count, NULL));
+    CHECK_OK(pc_memo_add(memo, own.inputs, sizeof(pc_input), own.count, NULL));
     work.epochs = 12;
     CHECK_OK(pc_memo_train(memo, &work));
     work.limit = 0.02;
     work.hit_limit = -1; /* so few sentences could not open a bucket otherwise */
-    CHECK_OK(pc_memo_tune(memo, others.inputs, others.count, &work));
+    CHECK_OK(pc_memo_tune(memo, others.inputs, sizeof(pc_input), others.count, &work));
     report(memo);
     size_t noise_hits = accepted(model, memo, &noise), play_hits = accepted(model, memo, &plays);
     printf("accepted: %d of %d inputs of random tokens, %d of %d lines of plays\n", (int)noise_hits,

@@ -137,7 +137,7 @@ static void answer(pc_context *context, const char *folder, uint32_t compute, fl
     int64_t positions[TOKENS];
     pc_model *model = NULL;
     pc_model_options options = PC_MODEL_OPTIONS_INIT;
-    pc_lane lane = {NULL, 0, tokens, positions, TOKENS, NULL};
+    pc_lane lane = {NULL, 0, tokens, positions, TOKENS, NULL, 0};
     pc_eval_args args = PC_EVAL_ARGS_INIT;
     for (int i = 0; i < TOKENS; i++) {
         tokens[i] = 3 * i % VOCAB;
@@ -145,6 +145,7 @@ static void answer(pc_context *context, const char *folder, uint32_t compute, fl
     }
     options.compute = compute;
     args.lanes = &lane;
+    args.lane_stride = sizeof(pc_lane);
     args.lane_count = 1;
     args.logits = logits;
     if (CHECK_OK(pc_model_load(&model, context, folder, &options)))

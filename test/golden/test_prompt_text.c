@@ -1,6 +1,7 @@
 /* Prompts of plain text. Catches: the text of a special token that ends a turn although others have
  * written it; a flag without effect; BOS and EOS that are missing or not wanted; flags of other
  * calls that pass. */
+#include <promptcache/prompt.h>
 #include <string.h>
 
 #include "testing.h"

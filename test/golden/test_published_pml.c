@@ -1,5 +1,6 @@
 /* Catches: a published schema that no longer loads, or is laid out otherwise, and a broken one
  * whose error does not name the true fault. */
+#include <promptcache/prompt.h>
 #include <stdio.h>
 #include <string.h>
 

@@ -18,11 +18,12 @@ static pc_segment *encode(const pc_model *model, const int32_t *tokens, int64_t 
 {
     int64_t positions[TOKENS];
     pc_segment *segment = NULL;
-    pc_lane lane = {NULL, 0, tokens, positions, TOKENS, NULL};
+    pc_lane lane = {NULL, 0, tokens, positions, TOKENS, NULL, 0};
     pc_eval_args args = PC_EVAL_ARGS_INIT;
     for (int i = 0; i < TOKENS; i++)
         positions[i] = start + i;
     args.lanes = &lane;
+    args.lane_stride = sizeof(pc_lane);
     args.lane_count = 1;
     args.segments = &segment;
     CHECK_OK(pc_eval(model, &args));
@@ -34,9 +35,10 @@ static void answer(const pc_model *model, pc_segment *segment, int64_t start, in
 {
     pc_span span = {segment, start, 0, 0};
     int64_t position = start + TOKENS;
-    pc_lane lane = {&span, 1, &token, &position, 1, NULL};
+    pc_lane lane = {&span, 1, &token, &position, 1, NULL, sizeof(pc_span)};
     pc_eval_args args = PC_EVAL_ARGS_INIT;
     args.lanes = &lane;
+    args.lane_stride = sizeof(pc_lane);
     args.lane_count = 1;
     args.logits = logits;
     CHECK_OK(pc_eval(model, &args));
@@ -185,9 +187,10 @@ static pc_status encode_modules(const pc_model *model, const placement *p, const
     for (size_t m = 0; m < p->modules; m++) {
         for (size_t i = 0; i < p->count[m]; i++)
             positions[m][i] = starts[m] + p->relative[m][i];
-        lanes[m] = (pc_lane){NULL, 0, p->tokens[m], positions[m], p->count[m], NULL};
+        lanes[m] = (pc_lane){NULL, 0, p->tokens[m], positions[m], p->count[m], NULL, 0};
     }
     args.lanes = lanes;
+    args.lane_stride = sizeof(pc_lane);
     args.lane_count = p->modules;
     args.segments = segments;
     args.rope_regime_length = p->regime;
@@ -201,11 +204,12 @@ static pc_status answer_modules(const pc_model *model, const placement *p,
                                 pc_segment *const *segments, float *logits, uint64_t *routes)
 {
     pc_span spans[MODULES];
-    pc_lane lane = {spans, p->modules, p->new_tokens, p->new_positions, NEW, NULL};
+    pc_lane lane = {spans, p->modules, p->new_tokens, p->new_positions, NEW, NULL, sizeof(pc_span)};
     pc_eval_args args = PC_EVAL_ARGS_INIT;
     for (size_t m = 0; m < p->modules; m++)
         spans[m] = (pc_span){segments[m], p->start[m], 0, 0};
     args.lanes = &lane;
+    args.lane_stride = sizeof(pc_lane);
     args.lane_count = 1;
     args.logits = logits;
     args.rope_regime_length = p->regime;
@@ -228,7 +232,7 @@ static pc_status answer_whole(const pc_model *model, const placement *p, int32_t
     int32_t tokens[LONGEST + NEW];
     int64_t positions[LONGEST + NEW];
     size_t before = p->count[0];
-    pc_lane lane = {NULL, 0, tokens, positions, before + NEW, NULL};
+    pc_lane lane = {NULL, 0, tokens, positions, before + NEW, NULL, 0};
     pc_eval_args args = PC_EVAL_ARGS_INIT;
     memcpy(tokens, p->tokens[0], before * sizeof *tokens);
     memcpy(tokens + before, p->new_tokens, sizeof p->new_tokens);
@@ -236,6 +240,7 @@ static pc_status answer_whole(const pc_model *model, const placement *p, int32_t
         positions[i] = p->start[0] + p->relative[0][i];
     memcpy(positions + before, p->new_positions, sizeof p->new_positions);
     args.lanes = &lane;
+    args.lane_stride = sizeof(pc_lane);
     args.lane_count = 1;
     args.logits = all;
     args.rope_regime_length = p->regime;

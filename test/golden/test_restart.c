@@ -6,6 +6,8 @@
  * from); records of another model, under another name or with a changed bit that are used; requests
  * that fail or hang because a server was killed or does not answer; lossy records that count as
  * exact. */
+#include <promptcache/cache.h>
+#include <promptcache/batch.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>

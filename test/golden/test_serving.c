@@ -4,6 +4,7 @@
  * that promise it): exact states, warm or cold, and full repair that differ from a plain prefill.
  *
  * test_serving NAME: the demo model and this one. */
+#include <promptcache/batch.h>
 #include <stdlib.h>
 
 #include "baseline.h"
@@ -72,7 +73,7 @@ static tokens read_tokens(const world *w, const char *prefix)
 
 static pc_lane lane_of_tokens(const tokens *t)
 {
-    return (pc_lane){NULL, 0, t->ids, t->positions, t->count, NULL};
+    return (pc_lane){NULL, 0, t->ids, t->positions, t->count, NULL, 0};
 }
 
 static void compare(const world *w, const char *name, const float *got, size_t count, double limit)
@@ -102,6 +103,7 @@ static void modular(const world *w)
         lanes[i] = lane_of_tokens(&m[i]);
     }
     a.lanes = lanes;
+    a.lane_stride = sizeof(pc_lane);
     a.lane_count = 3;
     a.segments = segments;
     a.rope_regime_length = (uint64_t)fresh.positions[fresh.count - 1] + 1;
@@ -119,8 +121,9 @@ static void modular(const world *w)
             free(k);
             spans[i] = (pc_span){segments[i], m[i].positions[0], 0, 0};
         }
-        one = (pc_lane){spans, 3, fresh.ids, fresh.positions, fresh.count, NULL};
+        one = (pc_lane){spans, 3, fresh.ids, fresh.positions, fresh.count, NULL, sizeof(pc_span)};
         a.lanes = &one;
+        a.lane_stride = sizeof(pc_lane);
         a.lane_count = 1;
         a.segments = NULL;
         a.logits = logits;
@@ -146,6 +149,7 @@ static void any_order(const world *w)
     pc_segment *segment = NULL;
     float *logits = calloc(t.count * (size_t)w->info.vocab, sizeof *logits);
     a.lanes = &one;
+    a.lane_stride = sizeof(pc_lane);
     a.lane_count = 1;
     a.visibility = PC_VISIBLE_ALL;
     a.logits = logits;
@@ -175,6 +179,7 @@ static void relocation(const world *w)
     for (size_t i = 0; i < t.count; i++)
         t.positions[i] = 10 + (int64_t)i;
     a.lanes = &one;
+    a.lane_stride = sizeof(pc_lane);
     a.lane_count = 1;
     a.segments = &segment;
     a.rope_regime_length = 57 + t.count;

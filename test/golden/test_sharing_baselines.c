@@ -4,6 +4,7 @@
  * that is accepted where it has no meaning. */
 #include <promptcache.h>
 #include <promptcache/bench.h>
+#include <promptcache/batch.h>
 #include <stdlib.h>
 #include <string.h>
 

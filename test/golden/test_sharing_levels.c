@@ -71,8 +71,19 @@ static void *encode(forest *f, const int32_t *tokens, int64_t from, size_t count
 {
     int64_t positions[MOST_TOKENS];
     pc_token_range whole = {0, count};
-    pc_encode_args args = {sizeof args, tokens, positions, count, visible, visible_count,
-                           &whole,      1,      512,       NULL,  NULL};
+    pc_encode_args args = {sizeof args,
+                           tokens,
+                           positions,
+                           count,
+                           visible,
+                           sizeof(pc_span),
+                           visible_count,
+                           &whole,
+                           sizeof(pc_token_range),
+                           1,
+                           512,
+                           NULL,
+                           NULL};
     void *segment = NULL;
     for (size_t i = 0; i < count; i++)
         positions[i] = from + (int64_t)i;
@@ -127,8 +138,10 @@ static void run_steps(forest *f, void *const *sequences, size_t count, uint32_t 
     float *logits = malloc(count * f->vocab * sizeof *logits);
     for (size_t t = 0; t < STEPS; t++) {
         pc_step_row rows[MOST_SEQUENCES];
-        pc_step_args args = {sizeof args, rows, count, logits, PC_VISIBLE_BY_POSITION,
-                             flags,       512,  NULL,  NULL};
+        pc_step_args args = {sizeof args, rows,   sizeof(pc_step_row),
+                             count,       logits, PC_VISIBLE_BY_POSITION,
+                             flags,       512,    NULL,
+                             NULL};
         for (size_t s = 0; s < count; s++)
             rows[s] = (pc_step_row){sequences[s], path_length(f) + (int64_t)t, f->forced[s][t], 1};
         CHECK_OK(ops_of(f)->step(f->model->user, &args));
@@ -196,7 +209,9 @@ static void run_flat(forest *f)
 static void run_alone(forest *f, size_t s, float *logits)
 {
     pc_step_row rows[MOST_TOKENS];
-    pc_step_args args = {sizeof args, rows, 0, logits, PC_VISIBLE_BY_POSITION, 0, 512, NULL, NULL};
+    pc_step_args args = {
+        sizeof args, rows, sizeof(pc_step_row), 0, logits, PC_VISIBLE_BY_POSITION, 0, 512,
+        NULL,        NULL};
     void *sequence = attached(f, NULL, 0);
     int64_t position = 0;
     for (size_t l = 0; l < f->of->levels; l++) {

@@ -4,6 +4,7 @@
  * used although they are fast. */
 #include "store/cache_internal.h"
 
+#include <promptcache/cache.h>
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>

@@ -99,10 +99,12 @@ static inline pc_plan_args host_plan_args(const host *h, uint64_t flags)
     pc_plan_args args = PC_PLAN_ARGS_INIT;
     args.shape = &h->shape;
     args.runs = h->run;
+    args.run_stride = sizeof(pc_run);
     args.run_count = h->runs;
     args.positions = h->positions;
     args.first = h->first;
     args.spans = h->spans;
+    args.span_stride = sizeof(pc_row_span);
     args.row_count = h->rows;
     args.flags = flags;
     return args;

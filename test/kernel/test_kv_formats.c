@@ -572,10 +572,12 @@ static pc_plan_args args_of(const forest *f, uint64_t flags)
     pc_plan_args from = PC_PLAN_ARGS_INIT;
     from.shape = &f->shape;
     from.runs = f->runs;
+    from.run_stride = sizeof(pc_run);
     from.run_count = RUNS;
     from.positions = f->positions;
     from.first = f->first;
     from.spans = f->spans;
+    from.span_stride = sizeof(pc_row_span);
     from.row_count = ROWS;
     from.flags = flags;
     from.dtypes = f->dtypes;

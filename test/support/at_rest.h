@@ -4,6 +4,7 @@
 #ifndef PC_AT_REST_H
 #define PC_AT_REST_H
 
+#include <promptcache/cache.h>
 #include <time.h>
 
 #include "store/cache_internal.h"

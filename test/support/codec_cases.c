@@ -1,6 +1,7 @@
 #include "codec_cases.h"
 
 #include <promptcache/attend.h>
+#include <promptcache/cache.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>

@@ -2,6 +2,7 @@
 #ifndef PC_TEST_DISK_H
 #define PC_TEST_DISK_H
 
+#include <promptcache/cache.h>
 #include <dirent.h>
 #include <fcntl.h>
 #include <limits.h>

@@ -1,6 +1,9 @@
 /* Objects of all kinds, and the callbacks that they take (every_object.h). */
 #include "every_object.h"
 
+#include <promptcache/cache.h>
+#include <promptcache/sampling.h>
+#include <promptcache/batch.h>
 #include <pthread.h>
 #include <stdlib.h>
 #include <sys/stat.h>
@@ -271,8 +274,8 @@ HOOK(pc_status, step, (void *user, const pc_step_args *args), (user, args))
 HOOK_VOID(drop, (void *user, void *sequence), (user, sequence))
 HOOK(pc_status, deviation,
      (void *user, const int32_t *tokens, const int64_t *positions, size_t count,
-      const pc_span *spans, size_t span_count, float *score),
-     (user, tokens, positions, count, spans, span_count, score))
+      const pc_span *spans, size_t stride, size_t span_count, float *score),
+     (user, tokens, positions, count, spans, stride, span_count, score))
 HOOK(pc_status, truncate, (void *user, void *sequence, size_t count), (user, sequence, count))
 HOOK(pc_status, export_segment,
      (void *user, void *segment, void *data, size_t capacity, size_t *size),
@@ -400,7 +403,7 @@ pc_status every_wrapped(pc_segment **out, pc_context *context)
     raw.layers = raw.kv_heads = raw.k_dim = raw.v_dim = 1;
     raw.tokens = every_ids;
     raw.token_count = TOKENS;
-    raw.blocks = &block;
+    raw.blocks = (const void *const *)&block;
     raw.block_bytes = &bytes;
     raw.block_count = 1;
     return pc_segment_wrap(out, context, &raw, on_release, NULL);
@@ -408,9 +411,10 @@ pc_status every_wrapped(pc_segment **out, pc_context *context)
 
 pc_status every_segment(pc_segment **out, const pc_model *model)
 {
-    const pc_lane lane = {NULL, 0, every_ids, every_positions, TOKENS, NULL};
+    const pc_lane lane = {NULL, 0, every_ids, every_positions, TOKENS, NULL, 0};
     pc_eval_args a = PC_EVAL_ARGS_INIT;
     a.lanes = &lane;
+    a.lane_stride = sizeof(pc_lane);
     a.lane_count = 1;
     a.segments = out;
     return pc_eval(model, &a);
@@ -427,10 +431,12 @@ pc_status every_plan(pc_plan **out, pc_context *context)
     pc_plan_args a = PC_PLAN_ARGS_INIT;
     a.shape = &shape;
     a.runs = &run;
+    a.run_stride = sizeof(pc_run);
     a.run_count = 1;
     a.positions = &position;
     a.first = first;
     a.spans = &span;
+    a.span_stride = sizeof(pc_row_span);
     a.row_count = 1;
     return pc_plan_new(out, context, &a);
 }
@@ -529,7 +535,7 @@ int64_t every_blocks_now(void)
 void every_make(uint32_t needed)
 {
     pc_context_options o = PC_CONTEXT_OPTIONS_INIT;
-    pc_allocator mem = {NULL, on_alloc, on_release_memory};
+    pc_allocator mem = {sizeof(pc_allocator), NULL, on_alloc, on_release_memory};
     o.allocator = &mem;
     o.log = on_log;
     o.parallel_for = on_parallel;

@@ -4,6 +4,7 @@
 #ifndef PC_GOLDEN_RECORDS_H
 #define PC_GOLDEN_RECORDS_H
 
+#include <promptcache/cache.h>
 #include "records.h"
 
 enum {

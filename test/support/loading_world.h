@@ -3,6 +3,7 @@
 #ifndef PC_LOADING_WORLD_H
 #define PC_LOADING_WORLD_H
 
+#include <promptcache/cache.h>
 #include "store/cache_internal.h"
 
 #include <stdlib.h>

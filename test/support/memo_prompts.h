@@ -43,10 +43,12 @@ static inline memo_found memo_look(const pc_model *model, pc_memo *memo)
     float out[MEMO_QUERIES * MEMO_HIDDEN];
     memo_found f;
     o.memo = memo;
-    o.threshold = -INFINITY;
+    static const double nearest = -INFINITY;
+    o.threshold = &nearest;
     o.embeddings = out;
     o.results = results;
-    CHECK_OK(pc_prefill(model, inputs, MEMO_QUERIES, &o, NULL));
+    o.result_stride = sizeof(pc_memo_result);
+    CHECK_OK(pc_prefill(model, inputs, sizeof(pc_input), MEMO_QUERIES, &o, NULL));
     for (size_t i = 0; i < MEMO_QUERIES; i++) {
         f.record[i] = results[i].record;
         f.similarity[i] = results[i].similarity;

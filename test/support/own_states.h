@@ -4,6 +4,7 @@
 
 #include <promptcache/bench.h>
 #include <promptcache/extend.h>
+#include <promptcache/cache.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -49,7 +50,7 @@ static inline void own_make(own_states *s, const char *salt, int32_t number, uin
     s->raw.layout = PC_LAYOUT_APPLICATION;
     s->raw.tokens = &s->token;
     s->raw.token_count = 1;
-    s->raw.blocks = (void *const *)(void *)&s->block;
+    s->raw.blocks = (const void *const *)(void *const *)(void *)&s->block;
     s->raw.block_bytes = &s->bytes;
     s->raw.block_count = 1;
 }

@@ -2,6 +2,7 @@
 #ifndef PC_TEST_RECORDS_H
 #define PC_TEST_RECORDS_H
 
+#include <promptcache/cache.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

@@ -2,6 +2,7 @@
 #ifndef PC_REMOTE_ENTRIES_H
 #define PC_REMOTE_ENTRIES_H
 
+#include <promptcache/cache.h>
 #include <stdlib.h>
 #include <string.h>
 

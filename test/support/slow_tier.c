@@ -3,6 +3,7 @@
 #include "base/fail.h"
 #include "base/mem.h"
 
+#include <promptcache/cache.h>
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>

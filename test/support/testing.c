@@ -216,7 +216,7 @@ static void test_free(void *user, void *ptr, size_t size, size_t align)
 
 pc_allocator pc_test_allocator(pc_test_memory *memory)
 {
-    pc_allocator allocator = {memory, test_alloc, test_free};
+    pc_allocator allocator = {sizeof(pc_allocator), memory, test_alloc, test_free};
     return allocator;
 }
 

@@ -510,8 +510,8 @@ static pc_status truncate_sequence(void *user, void *shortened, size_t count)
 
 /* Every token as if all given tokens up to its position stood in one prefill. */
 static pc_status deviation(void *user, const int32_t *tokens, const int64_t *positions,
-                           size_t count, const pc_span *placements, size_t placement_count,
-                           float *scores)
+                           size_t count, const pc_span *placements, size_t stride,
+                           size_t placement_count, float *scores)
 {
     state *fresh = must(malloc((count + 1) * sizeof *fresh));
     key *keys = must(malloc((count + 1) * sizeof *keys));
@@ -521,14 +521,16 @@ static pc_status deviation(void *user, const int32_t *tokens, const int64_t *pos
             keys[j] = (key){&fresh[j], positions[i] - positions[j]};
         compute(user, tokens[i], positions[i], keys, i + 1, &fresh[i], NULL);
     }
-    for (size_t p = 0; p < placement_count; p++)
-        for (uint32_t t = placements[p].lo; t < placements[p].hi; t++, at++) {
-            const state *cached = &((const segment *)placements[p].segment)->states[t];
+    for (size_t p = 0; p < placement_count; p++) {
+        const pc_span *span = (const pc_span *)((const char *)placements + p * stride);
+        for (uint32_t t = span->lo; t < span->hi; t++, at++) {
+            const state *cached = &((const segment *)span->segment)->states[t];
             scores[at] = 0;
             for (int d = 0; d < WIDTH; d++)
                 scores[at] += fabsf(cached->v[1][d] - fresh[at].v[1][d])
                               + fabsf(cached->k[1][d] - fresh[at].k[1][d]);
         }
+    }
     free(fresh);
     free(keys);
     return PC_OK;

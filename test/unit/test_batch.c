@@ -2,6 +2,8 @@
  * different options, fail or are cancelled; each sequence must give exactly what it gives alone.
  * Also catches: sampled tokens that the vocabulary does not have, of a model with more rows of
  * logits than tokens. */
+#include <promptcache/sampling.h>
+#include <promptcache/batch.h>
 #include <stdlib.h>
 
 #include "chat_vocab.h"

@@ -3,6 +3,7 @@
  * runs it under ThreadSanitizer). */
 #include "store/cache.h"
 
+#include <promptcache/cache.h>
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>

@@ -3,6 +3,7 @@
  * the first. */
 #include "store/cache_internal.h"
 
+#include <promptcache/cache.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>

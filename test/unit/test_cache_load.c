@@ -2,6 +2,7 @@
  * record; states of another key; an exceeded budget; a load that is read although no request waits
  * for it; a wrong reason; a faulty tier that is asked again and again, or never again. */
 #include "loading_world.h"
+#include <promptcache/cache.h>
 
 static void there_and_back(void)
 {

@@ -5,6 +5,7 @@
  * seal. */
 #include "store/cache_internal.h"
 
+#include <promptcache/cache.h>
 #include <glob.h>
 #include <stdlib.h>
 #include <string.h>
@@ -47,7 +48,7 @@ static void watched_free(void *user, void *ptr, size_t size, size_t align)
 
 static pc_context *start(watcher *w)
 {
-    pc_allocator mem = {w, watched_alloc, watched_free};
+    pc_allocator mem = {sizeof(pc_allocator), w, watched_alloc, watched_free};
     pc_context_options o = PC_CONTEXT_OPTIONS_INIT;
     pc_context *context = NULL;
     memset(w, 0, sizeof *w);
@@ -83,7 +84,7 @@ static void make(states *s, const watcher *w, int32_t number)
     s->raw.dtype = PC_DTYPE_BF16;
     s->raw.tokens = s->tokens;
     s->raw.token_count = TOKENS;
-    s->raw.blocks = (void *const *)s->memory;
+    s->raw.blocks = (const void *const *)(void *const *)s->memory;
     s->raw.block_bytes = block_bytes;
     s->raw.block_count = BLOCKS;
 }

@@ -3,6 +3,7 @@
  * a buffer overrun. */
 #include "store/cache_internal.h"
 
+#include <promptcache/cache.h>
 #include <stdlib.h>
 #include <string.h>
 

@@ -4,6 +4,7 @@
  * while requests compute. */
 #include "store/cache_internal.h"
 
+#include <promptcache/cache.h>
 #include <errno.h>
 #include <stdarg.h>
 
@@ -131,7 +132,7 @@ static pc_status store(pc_cache *cache, pc_context *context, int32_t number)
     raw.layout = PC_LAYOUT_APPLICATION;
     raw.tokens = &number;
     raw.token_count = 1;
-    raw.blocks = blocks;
+    raw.blocks = (const void *const *)blocks;
     raw.block_bytes = bytes;
     raw.block_count = 1;
     CHECK_OK(pc_segment_wrap(&segment, context, &raw, NULL, NULL));

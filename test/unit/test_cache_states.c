@@ -7,6 +7,7 @@
  * after failed allocations. The program starts itself as a second process. */
 #include "store/raw_states.h"
 
+#include <promptcache/cache.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/wait.h>
@@ -75,7 +76,7 @@ static pc_raw raw_of(const host *h)
     raw.tokens = tokens;
     raw.relative = gaps;
     raw.token_count = TOKENS;
-    raw.blocks = (void *const *)h->memory;
+    raw.blocks = (const void *const *)(void *const *)h->memory;
     raw.block_bytes = block_bytes;
     raw.block_count = BLOCKS;
     return raw;
@@ -309,7 +310,7 @@ static void refused_states(pc_context *context)
     BAD(r.block_bytes = NULL, "block_bytes is NULL");
     BAD(r.blocks = NULL, "blocks or block_bytes");
     BAD(r.block_bytes = sizes, "block 1");
-    BAD(r.blocks = blocks, "block 1");
+    BAD(r.blocks = (const void *const *)blocks, "block 1");
     BAD(r.layout = PC_LAYOUT_PAGES, "3 blocks of pages, 2 layers");
     BAD((r.layout = PC_LAYOUT_PAGES, r.layers = 3), "block 0 has 1000 bytes");
     BAD((r.layout = PC_LAYOUT_PAGES, r.dtype = 9), "dtype is 9");

@@ -5,6 +5,7 @@
  * writing thread. */
 #include "store/cache_internal.h"
 
+#include <promptcache/cache.h>
 #include <string.h>
 #include <time.h>
 

@@ -2,6 +2,7 @@
  * largest and smallest numbers); results that depend on anything but the states; padding that is
  * not zero; less compression than promised; blocks accepted that are not pages; damaged input that
  * leads out of bounds; leaks when an allocation fails. */
+#include <promptcache/cache.h>
 #include <float.h>
 #include <math.h>
 #include <stdlib.h>

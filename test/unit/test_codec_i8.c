@@ -1,6 +1,7 @@
 /* Catches: int8 states that differ in any bit from those of int8 runs (pc_pages_write, PC_DTYPE_I8)
  * or decode otherwise; padding that is not zero; less compression than promised; blocks accepted
  * that are not pages; damaged input that leads out of bounds; leaks when an allocation fails. */
+#include <promptcache/cache.h>
 #include <stdlib.h>
 #include <string.h>
 

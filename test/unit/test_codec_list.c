@@ -1,6 +1,7 @@
 /* Catches: an incomplete codec of an application that is accepted, loses its name with the
  * application's string, or is found under another id; blocks described otherwise than by their
  * image; a change by RAW; leaks when an allocation fails. */
+#include <promptcache/cache.h>
 #include <stdlib.h>
 #include <string.h>
 

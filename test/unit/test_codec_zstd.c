@@ -2,6 +2,7 @@
  * pages, noise, bytes of unknown kind); padding that costs bytes, or is lost although it is not
  * zero; more bytes than the bound; less compression than the format promises; damaged input that
  * leads out of bounds; leaks when an allocation fails. */
+#include <promptcache/cache.h>
 #include <stdlib.h>
 #include <string.h>
 

@@ -5,6 +5,7 @@
  * not safe between threads (tools/test.sh --all runs it under ThreadSanitizer). */
 #include "store/tier.h"
 
+#include <promptcache/cache.h>
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
@@ -428,7 +429,7 @@ static void looking_free(void *user, void *ptr, size_t size, size_t align)
 
 static void overwriting(void)
 {
-    pc_allocator mem = {NULL, plain_alloc, looking_free};
+    pc_allocator mem = {sizeof(pc_allocator), NULL, plain_alloc, looking_free};
     pc__zeroing wiping;
     pc__zeroing_init(&wiping, &mem);
     for (uint32_t zero_memory = 0; zero_memory < 2; zero_memory++) {

@@ -10,8 +10,8 @@
 static void bad_options(void)
 {
     pc_context *c = (pc_context *)(uintptr_t)8;
-    const pc_allocator no_alloc = {NULL, NULL, pc__libc_allocator.free},
-                       no_free = {NULL, pc__libc_allocator.alloc, NULL};
+    const pc_allocator no_alloc = {sizeof(pc_allocator), NULL, NULL, pc__libc_allocator.free},
+                       no_free = {sizeof(pc_allocator), NULL, pc__libc_allocator.alloc, NULL};
     pc_context_options o = PC_CONTEXT_OPTIONS_INIT;
     CHECK_STATUS(pc_context_new(NULL, NULL), PC_ERR_INVALID);
     o.struct_size = 8;

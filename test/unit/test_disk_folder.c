@@ -122,15 +122,15 @@ static void test_arguments(void)
     CHECK(!none);
     CHECK_INT(pc_folder_count(NULL), 0);
     CHECK_STATUS(pc_folder_get(NULL, 0, &info), PC_ERR_INVALID);
-    CHECK_STATUS(pc_folder_get(folder, COUNT, &info), PC_ERR_INVALID);
+    CHECK_STATUS(pc_folder_get(folder, COUNT, &info), PC_ERR_NOT_FOUND);
     CHECK_STATUS(pc_folder_get(folder, 0, NULL), PC_ERR_INVALID);
     CHECK_STATUS(pc_folder_tokens(folder, 0, &id, 1, NULL), PC_ERR_INVALID);
     CHECK_STATUS(pc_folder_tokens(folder, 0, NULL, 1, &count), PC_ERR_INVALID);
-    CHECK_STATUS(pc_folder_tokens(folder, COUNT, &id, 1, &count), PC_ERR_INVALID);
+    CHECK_STATUS(pc_folder_tokens(folder, COUNT, &id, 1, &count), PC_ERR_NOT_FOUND);
     CHECK_STATUS(pc_folder_tokens(NULL, 0, &id, 1, &count), PC_ERR_INVALID);
     CHECK_STATUS(pc_folder_verify(folder, SIZE_MAX), PC_ERR_INVALID);
     CHECK_STATUS(pc_folder_verify(NULL, 0), PC_ERR_INVALID);
-    CHECK_STATUS(pc_folder_remove(folder, COUNT), PC_ERR_INVALID);
+    CHECK_STATUS(pc_folder_remove(folder, COUNT), PC_ERR_NOT_FOUND);
     CHECK_STATUS(pc_folder_remove(NULL, 0), PC_ERR_INVALID);
     CHECK_STATUS(pc_folder_trim(NULL, 0, NULL, NULL), PC_ERR_INVALID);
     pc_folder_free(NULL);

@@ -5,6 +5,7 @@
 #include "base/context.h"
 #include "disk.h"
 #include "store/disk/disk_source.h"
+#include <promptcache/cache.h>
 
 enum { SMALL = 3000, LARGE = 200000 }; /* of a block; records have three */
 
@@ -191,7 +192,7 @@ static void make_states(states *s)
     s->raw.layout = PC_LAYOUT_APPLICATION;
     s->raw.tokens = s->tokens;
     s->raw.token_count = 4;
-    s->raw.blocks = (void *const *)(void *)s->memory;
+    s->raw.blocks = (const void *const *)(void *const *)(void *)s->memory;
     s->raw.block_bytes = s->bytes;
     s->raw.block_count = 2;
 }

@@ -4,6 +4,7 @@
  * damaged index that is believed; a name blocked for ever by a record that cannot be opened;
  * counters that do not balance; leaks of memory or descriptors; a folder that blocks for ever;
  * races. */
+#include <promptcache/cache.h>
 #include <pthread.h>
 #include <signal.h>
 #include <sys/resource.h>

@@ -65,8 +65,9 @@ static pc_status step(const pc_model *model, const int32_t *tokens, size_t count
         status = ops->sequence_new(model->user, &sequences[i]);
         rows[i] = (pc_step_row){sequences[i], 0, tokens[i], 1};
     }
-    pc_step_args args = {sizeof args, rows, count, logits, PC_VISIBLE_BY_POSITION,
-                         0,           0,    NULL,  NULL};
+    pc_step_args args = {
+        sizeof args, rows, sizeof(pc_step_row), count, logits, PC_VISIBLE_BY_POSITION, 0, 0,
+        NULL,        NULL};
     if (status >= 0)
         status = ops->step(model->user, &args);
     for (size_t i = 0; i < count; i++)
@@ -351,7 +352,7 @@ static void no_block(void)
     for (int layers = 0; layers <= 2; layers++) {
         pc_test_memory memory = {0};
         tight t = {pc_test_allocator(&memory), layers, 0};
-        pc_allocator mem = {&t, tight_alloc, tight_free};
+        pc_allocator mem = {sizeof(pc_allocator), &t, tight_alloc, tight_free};
         pc_context_options options = PC_CONTEXT_OPTIONS_INIT;
         pc_context *context = NULL;
         pc_model *model = NULL;

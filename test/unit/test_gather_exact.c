@@ -2,6 +2,7 @@
  * sees one behind it; a block that is served though something before it differs (a module, its
  * place, an argument, the encoding, a scaffold set, the tenant); a conversation over modules that
  * is computed anew; tokens under the wrong source; leaks. A long test: PC_TEST_LONG=1. */
+#include <promptcache/prompt.h>
 #include <math.h>
 #include <stdlib.h>
 
@@ -177,6 +178,7 @@ static pc_stats run_for(const toy_world *w, const pc_prompt *prompt, int64_t fir
     const pc_salt salt = {first, tenant, strlen(tenant)};
     pc__generation g = generation_of(0, 0);
     g.options.salts = &salt;
+    g.options.salt_stride = sizeof(pc_salt);
     g.options.salt_count = 1;
     return request_run(prompt, w->cache, &g, logits);
 }

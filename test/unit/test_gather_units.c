@@ -7,6 +7,7 @@
 
 #include "baseline.h"
 #include "toy_schema.h"
+#include <promptcache/sampling.h>
 
 static const char schema[] =
     "<schema name=\"t\">the word is here."

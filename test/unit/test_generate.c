@@ -1,6 +1,9 @@
 /* The whole path from PML to text, with an application's model. Catches: states in the wrong place,
  * segments that are shared and must not be, tokens that are counted under the wrong source,
  * exactness that is claimed and not true, leaks on every path out. */
+#include <promptcache/sampling.h>
+#include <promptcache/prompt.h>
+#include <promptcache/batch.h>
 #include <math.h>
 #include <stdlib.h>
 

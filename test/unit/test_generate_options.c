@@ -3,6 +3,8 @@
  * arrays of the caller that are read after the call; hooks that are called too seldom, in another
  * order or with other numbers than the model's, that cannot stop a sample or go on behind that, or
  * whose errors do not arrive. */
+#include <promptcache/sampling.h>
+#include <promptcache/batch.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>

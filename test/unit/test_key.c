@@ -3,6 +3,7 @@
  * field must change the name. */
 #include "store/key.h"
 
+#include <promptcache/cache.h>
 #include <stdlib.h>
 #include <string.h>
 

@@ -58,7 +58,7 @@ static size_t live(const exact_memory *m)
 static void alignment(void)
 {
     exact_memory m = {0};
-    const pc_allocator exact = {&m, exact_alloc, exact_free};
+    const pc_allocator exact = {sizeof(pc_allocator), &m, exact_alloc, exact_free};
     const pc_allocator *all[] = {&exact, &pc__libc_allocator};
     for (size_t a = 0; a < 2; a++)
         for (size_t align = 16; align <= 4096; align *= 2)
@@ -80,7 +80,7 @@ static void alignment(void)
 static void overflow(void)
 {
     exact_memory m = {0};
-    const pc_allocator exact = {&m, exact_alloc, exact_free};
+    const pc_allocator exact = {sizeof(pc_allocator), &m, exact_alloc, exact_free};
     CHECK(!pc__calloc(&exact, SIZE_MAX / 2, 3));
     CHECK_ERROR_HAS("out of memory");
     CHECK(!pc__calloc(&exact, (size_t)1 << 33, (size_t)1 << 31));
@@ -109,7 +109,7 @@ static void zeroed(void)
 static void reallocation(void)
 {
     exact_memory m = {0};
-    const pc_allocator exact = {&m, exact_alloc, exact_free};
+    const pc_allocator exact = {sizeof(pc_allocator), &m, exact_alloc, exact_free};
     pc_test_memory memory = {.fail_at = 2};
     const pc_allocator failing = pc_test_allocator(&memory);
     char *p = pc__realloc(&exact, NULL, 6), *old;
@@ -202,7 +202,7 @@ static void to_system(void)
     enum { COUNT = 64, BYTES = 300000 };
     char *keep[COUNT], *drop[COUNT];
     exact_memory m = {0};
-    pc_allocator host = {&m, exact_alloc, exact_free};
+    pc_allocator host = {sizeof(pc_allocator), &m, exact_alloc, exact_free};
     for (int i = 0; i < COUNT; i++) {
         keep[i] = pc__alloc(&pc__libc_allocator, 100 + (size_t)i);
         drop[i] = pc__alloc_aligned(&pc__libc_allocator, BYTES >> (i % 8), 64);

@@ -2,6 +2,7 @@
  * text of some earlier one, or does not name the function; states in RAM that are given to a model
  * which cannot use them. */
 #include "toy_schema.h"
+#include <promptcache/cache.h>
 
 static const char prompt_text[] = "<prompt schema=\"t\"><b/>what is it?</prompt>";
 
@@ -30,10 +31,11 @@ static pc_status fail_fork(void *user, void *sequence, void **copy)
 }
 
 static pc_status fail_deviation(void *user, const int32_t *tokens, const int64_t *positions,
-                                size_t count, const pc_span *placements, size_t placement_count,
-                                float *score)
+                                size_t count, const pc_span *placements, size_t stride,
+                                size_t placement_count, float *score)
 {
-    (void)user, (void)tokens, (void)positions, (void)placements, (void)placement_count;
+    (void)user, (void)tokens, (void)positions, (void)placements, (void)stride,
+        (void)placement_count;
     for (size_t i = 0; i < count; i++)
         score[i] = 0;
     return PC_ERR_STATE;
@@ -179,7 +181,7 @@ static void plain_memory(void)
     raw.model = model;
     raw.layout = PC_LAYOUT_APPLICATION;
     raw.tokens = tokens;
-    raw.blocks = &block;
+    raw.blocks = (const void *const *)&block;
     raw.block_bytes = &bytes;
     raw.block_count = 1;
     CHECK_OK(pc_tokenize(w.model, text, strlen(text), 0, tokens, 64, &raw.token_count));

@@ -26,11 +26,13 @@ static void copies(const pc_segment *segment, const pc_model_info *info)
     size_t count = (size_t)(info->kv_heads * info->head_dim) * N;
     float *want = malloc(2 * count * sizeof *want), *got = malloc(2 * count * sizeof *got);
     const int32_t *tokens;
+    size_t length;
     pc_segment *first, *second = NULL;
     CHECK_OK(pc_segment_copy(&first, segment));
     CHECK_OK(pc_segment_copy(&second, first));
     pc_segment_free(first);
-    CHECK_INT(pc_segment_tokens(second, &tokens), N);
+    tokens = pc_segment_tokens(second, &length);
+    CHECK_INT(length, N);
     CHECK_INT(tokens[3], 4);
     for (int32_t l = 0; l < info->layers; l++) {
         CHECK_OK(pc_segment_read(segment, l, 5, want, want + count));
@@ -51,14 +53,17 @@ static void arguments(pc_model *model, pc_model *other, const pc_model_info *inf
             far_off[N] = {0, 1, 2, INT64_MAX};
     float *k = malloc((size_t)(info->kv_heads * info->head_dim) * N * sizeof *k), *logits[3];
     pc_segment *segment = NULL;
-    pc_lane lane = {NULL, 0, tokens, positions, N, NULL};
+    pc_lane lane = {NULL, 0, tokens, positions, N, NULL, 0};
     pc_span span = {NULL, 0, 0, 0};
     pc_eval_args a = PC_EVAL_ARGS_INIT, good;
     a.lanes = &lane;
+    a.lane_stride = sizeof(pc_lane);
     a.lane_count = 1;
     a.segments = &segment;
     CHECK_OK(pc_eval(model, &a));
-    CHECK_INT(pc_segment_tokens(segment, NULL), N);
+    size_t length;
+    CHECK(pc_segment_tokens(segment, &length));
+    CHECK_INT(length, N);
     CHECK_OK(pc_segment_read(segment, 0, 5, k, NULL));
     CHECK_STATUS(pc_segment_read(segment, -1, 5, k, NULL), PC_ERR_INVALID);
     CHECK_STATUS(pc_segment_read(segment, 0, -5, k, NULL), PC_ERR_INVALID);
@@ -91,6 +96,7 @@ static void arguments(pc_model *model, pc_model *other, const pc_model_info *inf
     lane.span_count = 1;
     CHECK_STATUS(pc_eval(model, &a), PC_ERR_INVALID);
     lane.spans = &span;
+    lane.span_stride = sizeof(pc_span);
     CHECK_STATUS(pc_eval(model, &a), PC_ERR_INVALID); /* no segment */
     span.segment = segment;
     span.hi = N + 1;
@@ -112,6 +118,7 @@ static void arguments(pc_model *model, pc_model *other, const pc_model_info *inf
     for (int i = 0; i < 3; i++)
         logits[i] = calloc(2 * N * (size_t)info->vocab, sizeof *logits[i]);
     a.lanes = lanes;
+    a.lane_stride = sizeof(pc_lane);
     a.lane_count = 2;
     a.logits = logits[0];
     lanes[1].span_count = 0;
@@ -142,8 +149,8 @@ static void without_memory(void)
         pc_model *model = NULL;
         int32_t tokens[3] = {1, 2, 3};
         int64_t positions[3] = {0, 1, 2};
-        pc_lane lanes[2] = {{NULL, 0, tokens, positions, 3, NULL},
-                            {NULL, 0, tokens, positions, 2, NULL}};
+        pc_lane lanes[2] = {{NULL, 0, tokens, positions, 3, NULL, 0},
+                            {NULL, 0, tokens, positions, 2, NULL, 0}};
         pc_segment *segments[2] = {NULL};
         pc_eval_args a = PC_EVAL_ARGS_INIT;
         pc_costs costs = PC_COSTS_INIT;
@@ -152,6 +159,7 @@ static void without_memory(void)
             return;
         }
         a.lanes = lanes;
+        a.lane_stride = sizeof(pc_lane);
         a.lane_count = 2;
         a.segments = segments;
         CHECK_OK(pc_costs_get(

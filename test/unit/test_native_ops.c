@@ -40,8 +40,9 @@ static void count_up(int64_t *positions, int64_t from)
 
 static pc_encode_args encoding(const int64_t *positions, const pc_token_range *cuts, size_t count)
 {
-    pc_encode_args args = {sizeof args, ids,   positions, TOKENS, NULL, 0,
-                           cuts,        count, 0,         NULL,   NULL};
+    pc_encode_args args = {
+        sizeof args, ids, positions, TOKENS, NULL, sizeof(pc_span), 0, cuts, sizeof(pc_token_range),
+        count,       0,   NULL,      NULL};
     return args;
 }
 
@@ -85,8 +86,10 @@ static void cuts_and_placements(const pc_model *model)
     /* the last 8 tokens after the first 12 as a placement */
     pc_token_range last = {0, 8};
     pc_span before = {all, 7, 0, 12};
-    pc_encode_args rest = {sizeof rest, ids + 12, positions + 12, 8,   &before, 1, &last,
-                           1,           0,        NULL,           NULL};
+    pc_encode_args rest = {
+        sizeof rest, ids + 12, positions + 12,         8, &before, sizeof(pc_span),
+        1,           &last,    sizeof(pc_token_range), 1, 0,       NULL,
+        NULL};
     CHECK_OK(pc__native_ops.encode(model->user, &rest, &behind));
     CHECK(apart(model, all, 7, 12, behind, 19, 0, 8) < 1e-5);
     pc__kv_unref(behind);
@@ -132,8 +135,9 @@ static pc_status step(const pc_model *model, void *sequence, const int32_t *toke
                       int64_t position, size_t count, float *logits)
 {
     pc_step_row rows[TOKENS];
-    pc_step_args args = {sizeof args, rows, count, logits, PC_VISIBLE_BY_POSITION,
-                         0,           0,    NULL,  NULL};
+    pc_step_args args = {
+        sizeof args, rows, sizeof(pc_step_row), count, logits, PC_VISIBLE_BY_POSITION, 0, 0,
+        NULL,        NULL};
     for (size_t i = 0; i < count; i++)
         rows[i] = (pc_step_row){sequence, position + (int64_t)i, tokens[i], i + 1 == count};
     return pc__native_step(model->user, &args);
@@ -188,7 +192,8 @@ static void failed_steps(const pc_model *model)
     CHECK_STATUS(step(model, sequence, bad, 10, 2, got), PC_ERR_INVALID);
     CHECK_ERROR_HAS("97");
     pc_step_row down[2] = {{sequence, 12, 1, 0}, {sequence, 11, 1, 1}};
-    pc_step_args args = {sizeof args, down, 2, got, PC_VISIBLE_BY_POSITION, 0, 0, NULL, NULL};
+    pc_step_args args = {
+        sizeof args, down, sizeof(pc_step_row), 2, got, PC_VISIBLE_BY_POSITION, 0, 0, NULL, NULL};
     CHECK_STATUS(pc__native_step(model->user, &args), PC_ERR_INVALID);
     CHECK_OK(step(model, sequence, ids + 10, 10, 5, got));
     pc__native_drop(model->user, sequence);
@@ -219,7 +224,7 @@ static pc_status work(pc_context *context, float *logits)
     PC__TRY(step(model, sequence, ids + 17, 17, 2, logits), done);
     PC__TRY(pc__native_fork(model->user, sequence, &copy), done);
     PC__TRY(step(model, copy, ids + 19, 19, 1, logits), done);
-    status = pc__native_deviation(model->user, ids, positions, 17, at, 2, score);
+    status = pc__native_deviation(model->user, ids, positions, 17, at, sizeof *at, 2, score);
 done:
     if (model) {
         pc__native_drop(model->user, sequence);
@@ -336,17 +341,10 @@ static pc_status encode_long(const pc_model *model, size_t first, size_t end, si
     }
     for (size_t i = first; i < end; i += each)
         cuts[n++] = (pc_token_range){i - first, each};
-    pc_encode_args args = {sizeof args,
-                           tokens + first,
-                           positions + first,
-                           end - first,
-                           seen,
-                           seen_count,
-                           cuts,
-                           n,
-                           0,
-                           NULL,
-                           NULL};
+    pc_encode_args args = {
+        sizeof args, tokens + first, positions + first,      end - first, seen, sizeof(pc_span),
+        seen_count,  cuts,           sizeof(pc_token_range), n,           0,    NULL,
+        NULL};
     return model->ops.encode(model->user, &args, segments);
 }
 
@@ -355,7 +353,7 @@ static void long_memory(void)
 {
     pc_test_memory memory = {0};
     bounded limit = {pc_test_allocator(&memory), (size_t)40 << 20, 0};
-    pc_allocator mem = {&limit, bounded_alloc, bounded_free};
+    pc_allocator mem = {sizeof(pc_allocator), &limit, bounded_alloc, bounded_free};
     pc_context_options options = PC_CONTEXT_OPTIONS_INIT;
     pc_context *context = NULL;
     pc_model *model = NULL;

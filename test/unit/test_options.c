@@ -1,8 +1,10 @@
 /* Catches: option structs of an older or newer caller that are misread, results written beyond the
- * caller's struct, unknown fields that are silently ignored. */
+ * caller's struct, unknown fields that are silently ignored; arrays
+ * of structs of another size than ours that are read or written past their elements. */
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/mem.h"
 #include "base/options.h"
 #include "testing.h"
 
@@ -118,6 +120,86 @@ static void results(void)
     CHECK_ERROR_HAS("result");
 }
 
+/* Elements of arrays have no struct_size; version 1 of this one ended behind b. */
+typedef struct element {
+    uint64_t a, b;
+    uint64_t c; /* since version 2 */
+} element;
+enum { ELEMENT_V1 = 16, COUNT = 3 };
+
+/* Elements of `stride` bytes in a block of exactly that size; bytes 1, 2, 3, … of each. */
+static unsigned char *elements(size_t stride)
+{
+    unsigned char *p = malloc(COUNT * stride + 1);
+    for (size_t i = 0; i < COUNT * stride; i++)
+        p[i] = (unsigned char)(i % stride + 1);
+    return p;
+}
+
+static pc_status array_in(const void **dense, void **copy, const void *array, size_t stride,
+                          size_t count)
+{
+    return pc__array_in(dense, copy, &pc__libc_allocator, PC__ARRAY("call", "things", element, b),
+                        array, stride, count);
+}
+
+static void arrays_in(void)
+{
+    const void *dense;
+    void *copy;
+    for (size_t stride = ELEMENT_V1; stride <= sizeof(element) + 9; stride++) {
+        unsigned char *given = elements(stride);
+        size_t shared = stride < sizeof(element) ? stride : sizeof(element);
+        if (stride > sizeof(element)) { /* a newer caller: only zeros are known */
+            CHECK_STATUS(array_in(&dense, &copy, given, stride, COUNT), PC_ERR_UNSUPPORTED);
+            CHECK_ERROR_HAS("call: byte 24 of things[0], a element, is set");
+            CHECK(!dense && !copy);
+            for (size_t i = 0; i < COUNT; i++)
+                memset(given + i * stride + sizeof(element), 0, stride - sizeof(element));
+        }
+        CHECK_OK(array_in(&dense, &copy, given, stride, COUNT));
+        CHECK((dense == given && !copy) == (stride == sizeof(element)));
+        for (size_t i = 0; i < COUNT; i++) {
+            element want = {0};
+            memcpy(&want, given + i * stride, shared);
+            CHECK(!memcmp((const element *)dense + i, &want, sizeof want));
+        }
+        pc__free(&pc__libc_allocator, copy);
+        free(given);
+    }
+}
+
+static void bad_arrays(void)
+{
+    const void *dense;
+    void *copy;
+    element e[COUNT] = {{0}};
+    CHECK_OK(array_in(&dense, &copy, NULL, 0, 0)); /* nothing needs no stride */
+    for (size_t stride = 0; stride < ELEMENT_V1; stride++) {
+        CHECK_STATUS(array_in(&dense, &copy, e, stride, COUNT), PC_ERR_INVALID);
+        CHECK_ERROR_HAS("call: the stride of things is ");
+        CHECK_ERROR_HAS("set it to sizeof(element)");
+    }
+    CHECK_STATUS(array_in(&dense, &copy, NULL, sizeof *e, COUNT), PC_ERR_INVALID);
+    CHECK_STATUS(array_in(&dense, &copy, e, sizeof *e, SIZE_MAX / 8), PC_ERR_INVALID);
+    CHECK_STATUS(array_in(&dense, &copy, e, SIZE_MAX / 2, COUNT), PC_ERR_INVALID);
+    CHECK_STATUS(array_in(&dense, &copy, e, (1 << 16) + 1, 1), PC_ERR_INVALID);
+}
+
+static void arrays_out(void)
+{
+    const element from = {1, 2, 3};
+    for (size_t stride = ELEMENT_V1; stride <= sizeof(element) + 9; stride++) {
+        unsigned char *to = elements(stride);
+        for (size_t i = 0; i < COUNT; i++)
+            pc__array_out(PC__ARRAY("call", "things", element, b), to, stride, i, &from);
+        for (size_t i = 0; i < COUNT * stride; i++)
+            CHECK_INT(to[i],
+                      i % stride < sizeof from ? ((const unsigned char *)&from)[i % stride] : 0);
+        free(to);
+    }
+}
+
 int main(void)
 {
     defaults();
@@ -126,5 +208,8 @@ int main(void)
     newer_caller();
     unaligned();
     results();
+    arrays_in();
+    bad_arrays();
+    arrays_out();
     return pc_test_end();
 }

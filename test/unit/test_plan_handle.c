@@ -120,10 +120,12 @@ static pc_plan_args plan_args(const world *w, uint64_t flags)
     pc_plan_args args = PC_PLAN_ARGS_INIT;
     args.shape = &w->shape;
     args.runs = w->runs;
+    args.run_stride = sizeof(pc_run);
     args.run_count = RUNS;
     args.positions = w->positions;
     args.first = w->first;
     args.spans = w->spans;
+    args.span_stride = sizeof(pc_row_span);
     args.row_count = ROWS;
     args.flags = flags;
     return args;
@@ -268,10 +270,12 @@ static void twice(pc_context *context)
     pc_plan *plan;
     args.shape = &shape;
     args.runs = runs;
+    args.run_stride = sizeof(pc_run);
     args.run_count = args.row_count = 2;
     args.positions = positions;
     args.first = first;
     args.spans = spans;
+    args.span_stride = sizeof(pc_row_span);
     refused(context, &args, "row 1 sees token 50 of run 1 at start 0 twice, by its spans 2 and 0");
     spans[3].hi = 50;
     CHECK_OK(pc_plan_new(&plan, context, &args));

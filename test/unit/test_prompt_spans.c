@@ -5,6 +5,8 @@
  * memory runs out. */
 #include <promptcache/bench.h>
 #include <promptcache/memo.h>
+#include <promptcache/prompt.h>
+#include <promptcache/batch.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -71,8 +73,8 @@ static pc_sequence *joined(const world *w, const pc_span *spans, size_t count, i
     pc_prompt *prompt = NULL;
     pc_sequence *s;
     *stats = (pc_stats)PC_STATS_INIT;
-    if (!CHECK_OK(
-            pc_prompt_from_spans(&prompt, w->model, spans, count, at, tokens, token_count, NULL)))
+    if (!CHECK_OK(pc_prompt_from_spans(&prompt, w->model, spans, sizeof(pc_span), count, at, tokens,
+                                       token_count, NULL)))
         return NULL;
     s = running(w, prompt, NULL);
     CHECK_OK(pc_sequence_get_stats(s, stats));
@@ -106,7 +108,7 @@ static void same_logits(const pc_sequence *a, const pc_sequence *b)
 static size_t spans_of(pc_sequence *s, pc_span *spans)
 {
     size_t count = 0;
-    CHECK_OK(pc_sequence_spans(s, spans, ROOM, &count));
+    CHECK_OK(pc_sequence_spans(s, spans, sizeof(pc_span), ROOM, &count));
     return count;
 }
 
@@ -158,9 +160,10 @@ static pc_segment *evaluated(const world *w, const pc_span *spans, size_t count,
                              const int64_t *positions, size_t n, float *logits)
 {
     pc_eval_args args = PC_EVAL_ARGS_INIT;
-    pc_lane lane = {spans, count, ids, positions, n, NULL};
+    pc_lane lane = {spans, count, ids, positions, n, NULL, sizeof(pc_span)};
     pc_segment *segment = NULL;
     args.lanes = &lane;
+    args.lane_stride = sizeof(pc_lane);
     args.lane_count = 1;
     args.segments = &segment;
     args.logits = logits;
@@ -194,14 +197,16 @@ static void gaps(const world *w)
     CHECK_INT(stats.exactness, PC_EXACT);
     pc_sequence_free(s);
     span.lo = 2;
-    CHECK_OK(pc_prompt_from_spans(&prompt, w->model, &span, 1, 12, NULL, 0, NULL));
+    CHECK_OK(pc_prompt_from_spans(&prompt, w->model, &span, sizeof(pc_span), 1, 12, NULL, 0, NULL));
     CHECK_OK(pc_prompt_get_part(prompt, 0, &part));
     CHECK(part.start == 4 && part.count == 3 && pc_prompt_part_count(prompt) == 1);
     pc_prompt_free(prompt);
-    CHECK_STATUS(pc_prompt_from_spans(&prompt, w->model, &span, 1, 9, NULL, 0, NULL),
-                 PC_ERR_INVALID); /* its last token is there */
-    CHECK_STATUS(pc_prompt_from_spans(&prompt, w->model, NULL, 0, 9, NULL, 0, NULL),
-                 PC_ERR_INVALID);
+    CHECK_STATUS(
+        pc_prompt_from_spans(&prompt, w->model, &span, sizeof(pc_span), 1, 9, NULL, 0, NULL),
+        PC_ERR_INVALID); /* its last token is there */
+    CHECK_STATUS(
+        pc_prompt_from_spans(&prompt, w->model, NULL, sizeof(pc_span), 0, 9, NULL, 0, NULL),
+        PC_ERR_INVALID);
     CHECK_ERROR_HAS("no spans and no new tokens");
     pc_segment_free(segment);
 }
@@ -292,7 +297,7 @@ static void sources(const world *w)
     pc_input input = {w->ids, 20, NULL};
     pc_segment *segment = NULL;
     o.segments = &segment;
-    CHECK_OK(pc_prefill(w->model, &input, 1, &o, NULL));
+    CHECK_OK(pc_prefill(w->model, &input, sizeof(pc_input), 1, &o, NULL));
     CHECK_INT(exactness(w, (pc_span[]){{segment, 0, 0, 0}}, 1), PC_EXACT);
     pc_segment_free(segment);
 }
@@ -324,9 +329,12 @@ static int tries(const world *w)
     int done = pc_prompt_from_tokens(&prompt, w->model, w->ids, 20, NULL) == PC_OK
                && pc_sequence_new(&s, prompt, NULL, &o) == PC_OK
                && pc_batch_new(&batch, w->model, NULL) == PC_OK && pc_batch_add(batch, s) == PC_OK
-               && pc_batch_step(batch) >= 0 && pc_sequence_spans(s, spans, ROOM, &count) == PC_OK;
+               && pc_batch_step(batch) >= 0
+               && pc_sequence_spans(s, spans, sizeof(pc_span), ROOM, &count) == PC_OK;
     if (done) {
-        done = pc_prompt_from_spans(&more, w->model, spans, count, 20, NULL, 0, NULL) == PC_OK;
+        done = pc_prompt_from_spans(&more, w->model, spans, sizeof(pc_span), count, 20, NULL, 0,
+                                    NULL)
+               == PC_OK;
         CHECK(done || !more);
         drop(spans, count);
     }

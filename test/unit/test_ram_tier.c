@@ -5,6 +5,7 @@
  * evicted: test_ram_tier_entries.c. */
 #include "store/ram/ram_tier.h"
 
+#include <promptcache/cache.h>
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>

@@ -3,6 +3,7 @@
  * model that computes everything anew. */
 #include "store/ram/ram_tier.h"
 
+#include <promptcache/cache.h>
 #include <math.h>
 #include <string.h>
 

@@ -4,6 +4,7 @@
  * real redis-server. */
 #include "store/tier.h"
 
+#include <promptcache/cache.h>
 #include <pthread.h>
 #include <stdatomic.h>
 #include <unistd.h>

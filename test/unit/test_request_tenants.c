@@ -4,6 +4,7 @@
 #include "serve/request_tenants.h"
 
 #include "toy_schema.h"
+#include <promptcache/cache.h>
 
 static const pc_salt salts[] = {{10, "a", 1}, {20, "bb", 2}, {21, "a", 1}};
 

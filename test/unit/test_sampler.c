@@ -4,6 +4,7 @@
  * are accepted and mean nothing; memory that is lost when there is none. */
 #include "serve/sampler.h"
 
+#include <promptcache/sampling.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>

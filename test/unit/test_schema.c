@@ -1,5 +1,6 @@
 /* Catches: schema handles that show a wrong layout, leak or crash on bad arguments, or accept the
  * wrong file. */
+#include <promptcache/prompt.h>
 #include <stdlib.h>
 
 #include "serve/schema.h"

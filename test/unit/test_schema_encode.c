@@ -1,6 +1,7 @@
 /* Catches: encoding of a schema that leaves something for the first request, encodes twice, ignores
  * a cancel or loses finished segments after one; shared handles that are not safe between threads
  * (tools/test.sh --all runs it under ThreadSanitizer). */
+#include <promptcache/cache.h>
 #include <pthread.h>
 #include <stdlib.h>
 

@@ -3,6 +3,7 @@
  * model that do not come back from a folder as they were. */
 #include "serve/unit_encode.h"
 
+#include <promptcache/cache.h>
 #include <time.h>
 
 #include "toy_schema.h"

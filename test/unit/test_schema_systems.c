@@ -4,6 +4,10 @@
  * one batch; names that are lost after an error; races between threads; leaks when an allocation
  * fails. */
 #include <promptcache/admin.h>
+#include <promptcache/cache.h>
+#include <promptcache/sampling.h>
+#include <promptcache/prompt.h>
+#include <promptcache/batch.h>
 #include <pthread.h>
 #include <stdlib.h>
 
@@ -230,7 +234,7 @@ static void faults(void)
     o.format_size = 5;
     CHECK_STATUS(pc_systems_new(&systems, w.model, w.cache, &o), PC_ERR_PML);
     CHECK_ERROR_HAS("schema string:2:1");
-    o.flags = PC_RELAY_CHAT;
+    o.flags = PC_FORMAT_CHAT;
     CHECK_STATUS(pc_systems_new(&systems, w.model, w.cache, &o), PC_ERR_INVALID);
     o.flags = 0;
     o.format_file = "somewhere";

@@ -5,6 +5,7 @@
  * of others; states that stay in memory and should have been zeroed. */
 #include "serve/segment_image.h"
 
+#include <promptcache/cache.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -338,7 +339,7 @@ static void wiping(void)
     for (int wiped = 0; wiped < 2; wiped++) {
         watcher w = {0};
         uint8_t pattern[16];
-        pc_allocator mem = {&w, watch_alloc, watch_free};
+        pc_allocator mem = {sizeof(pc_allocator), &w, watch_alloc, watch_free};
         pc_context_options o = PC_CONTEXT_OPTIONS_INIT;
         pc_context *context = NULL;
         pc_model *model = NULL;

@@ -3,6 +3,8 @@
  * after a fork); copies that change with each other; text of one turn in another; a model without
  * the operation; wrong states and arguments; leaks when an allocation fails. */
 #include "toy_schema.h"
+#include <promptcache/prompt.h>
+#include <promptcache/batch.h>
 
 enum { MOST_TOKENS = 256 };
 
@@ -25,7 +27,7 @@ static pc_generate_options options(uint64_t flags)
 static int start(talk *t, const pc_allocator *mem, int32_t context, const pc_generate_options *o)
 {
     static const char system[] = "the word is here, and it was one of the hot";
-    pc_relay r = PC_RELAY_INIT;
+    pc_system_format r = PC_SYSTEM_FORMAT_INIT;
     memset(t, 0, sizeof *t);
     if (!CHECK(toy_start(&t->w, mem, 0, context, NULL)))
         return 0;
@@ -33,7 +35,7 @@ static int start(talk *t, const pc_allocator *mem, int32_t context, const pc_gen
     r.format_size = strlen(r.format);
     r.system = system;
     r.system_size = strlen(system);
-    CHECK_OK(pc_schema_from_relay(&t->schema, t->w.model, &r));
+    CHECK_OK(pc_schema_from_format(&t->schema, t->w.model, &r));
     CHECK_OK(pc_prompt_fill(&t->prompt, t->schema, "what is it", 10, NULL));
     CHECK_OK(pc_batch_new(&t->batch, t->w.model, NULL));
     CHECK_OK(pc_sequence_new(&t->s, t->prompt, t->w.cache, o));
@@ -317,7 +319,7 @@ static void callbacks(void)
     steps(&t, 3);
     CHECK_INT(count_of(t.s), 3);
     is_prefill(&t, t.s);
-    CHECK_STATUS(pc_sequence_spans(t.s, &span, 1, &count),
+    CHECK_STATUS(pc_sequence_spans(t.s, &span, sizeof(pc_span), 1, &count),
                  PC_ERR_UNSUPPORTED); /* of an application's model */
     CHECK_OK(pc_batch_get_stats(t.batch, &stats));
     CHECK_INT(stats.tokens_seen, pc_schema_length(t.schema) + 7 + 2);
@@ -423,7 +425,7 @@ static void no_template(void)
     pc_prompt *prompt = NULL;
     pc_schema *schema = NULL;
     pc_sequence *s = NULL;
-    pc_relay relay = PC_RELAY_INIT;
+    pc_system_format relay = PC_SYSTEM_FORMAT_INIT;
     CHECK_OK(pc_context_new(&context, NULL));
     CHECK_OK(pc_model_from_ops(&model, context, &ops, pc_toy_new(7, 0, 0), pc_toy_free, NULL));
     for (size_t i = 0; i < 3; i++) {
@@ -431,8 +433,8 @@ static void no_template(void)
         CHECK_ERROR_HAS("no chat template");
         CHECK_ERROR_HAS(i == 1 ? "schema:2:1: <system>" : i ? "schema:1:18: <user>" : "<system>");
     }
-    relay.flags = PC_RELAY_CHAT;
-    CHECK_STATUS(pc_schema_from_relay(&schema, model, &relay), PC_ERR_UNSUPPORTED);
+    relay.flags = PC_FORMAT_CHAT;
+    CHECK_STATUS(pc_schema_from_format(&schema, model, &relay), PC_ERR_UNSUPPORTED);
     CHECK_ERROR_HAS("no chat template");
     CHECK_OK(pc_schema_parse(&schema, model, "<schema name=\"s\">it was</schema>", 32, NULL));
     CHECK_STATUS(pc_prompt_parse(&prompt, &schema, 1, asked, strlen(asked), NULL), PC_ERR_PML);

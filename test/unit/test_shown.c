@@ -4,6 +4,7 @@
  * kernels told in the clear; a record for all readers that passes for one of readers with their own
  * kernels; records that are no longer found with the key, by another process, in any tier; events
  * that tell other keys than the application's. The program starts itself as a second process. */
+#include <promptcache/cache.h>
 #include <dirent.h>
 #include <stdatomic.h>
 #include <stdlib.h>
@@ -73,7 +74,7 @@ static pc_raw raw_of(int number)
     raw.layout = PC_LAYOUT_APPLICATION;
     raw.tokens = tokens_of(number);
     raw.token_count = TOKENS;
-    raw.blocks = blocks[number];
+    raw.blocks = (const void *const *)blocks[number];
     raw.block_bytes = bytes;
     raw.block_count = 1;
     return raw;

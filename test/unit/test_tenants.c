@@ -4,6 +4,7 @@
 #include "store/tenants.h"
 
 #include <promptcache/extend.h>
+#include <promptcache/cache.h>
 #include <string.h>
 
 #include "base/mem.h"

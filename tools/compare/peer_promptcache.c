@@ -13,6 +13,7 @@
 #include <promptcache.h>
 #include <promptcache/bench.h>
 #include <promptcache/extend.h>
+#include <promptcache/batch.h>
 
 #include "peer.h"
 
@@ -215,7 +216,7 @@ static int logits(const peer_command *cmd)
     int32_t ids[512];
     int64_t positions[512];
     pc_eval_args args = PC_EVAL_ARGS_INIT;
-    pc_lane lane = {NULL, 0, ids, positions, (size_t)(tokens < 1 ? 0 : tokens), NULL};
+    pc_lane lane = {NULL, 0, ids, positions, (size_t)(tokens < 1 ? 0 : tokens), NULL, 0};
     float *out = tokens < 1 || cmd->count < 3
                      ? NULL
                      : malloc(lane.count * (size_t)side.info.vocab * sizeof *out);
@@ -228,6 +229,7 @@ static int logits(const peer_command *cmd)
         positions[i] = i;
     }
     args.lanes = &lane;
+    args.lane_stride = sizeof(pc_lane);
     args.lane_count = 1;
     args.logits = out;
     status = pc_eval(side.model, &args);

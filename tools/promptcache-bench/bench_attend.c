@@ -198,10 +198,12 @@ static int make_plan(bench *b, int arm)
         }
         args.shape = &b->shape;
         args.runs = runs;
+        args.run_stride = sizeof(pc_run);
         args.run_count = b->runs;
         args.positions = positions;
         args.first = first;
         args.spans = spans;
+        args.span_stride = sizeof(pc_row_span);
         args.row_count = b->rows;
         args.flags = arm == PER_ROW ? PC_PLAN_PER_ROW : 0;
         status = pc_plan_new(&b->plan[arm], b->context, &args);

@@ -6,6 +6,7 @@
  * no long prefill. The bound of a step (bench_bound) counts shared K and V once. */
 #include <promptcache/bench.h>
 #include <promptcache/extend.h>
+#include <promptcache/batch.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -48,13 +49,14 @@ static int encode(const bench *b, size_t count, pc_segment **segment)
     pc_eval_args args = PC_EVAL_ARGS_INIT;
     int32_t *tokens = malloc(count * sizeof *tokens);
     int64_t *positions = malloc(count * sizeof *positions);
-    pc_lane lane = {NULL, 0, tokens, positions, count, NULL};
+    pc_lane lane = {NULL, 0, tokens, positions, count, NULL, 0};
     pc_status status = PC_ERR_NOMEM;
     for (size_t i = 0; tokens && positions && i < count; i++) {
         tokens[i] = (int32_t)((i * 7919 + 13) % (size_t)b->m.info.vocab);
         positions[i] = (int64_t)i;
     }
     args.lanes = &lane;
+    args.lane_stride = sizeof(pc_lane);
     args.lane_count = 1;
     args.segments = segment;
     if (tokens && positions)
@@ -99,7 +101,7 @@ static int start_sequence(work *w, int arm, size_t i)
     options.bench = &measured;
     options.flags = PC_GENERATE_IGNORE_END;
     measured.baseline = arm == NO_ATTENTION ? PC_BASELINE_NO_ATTENTION : PC_BASELINE_NONE;
-    status = pc_prompt_from_spans(&prompt, w->b->m.model, w->spans, n,
+    status = pc_prompt_from_spans(&prompt, w->b->m.model, w->spans, sizeof(pc_span), n,
                                   (int64_t)w->prefix + w->b->a->suffix, &token, 1, NULL);
     if (status >= 0)
         status = pc_sequence_new(&w->sequences[arm][i], prompt, NULL, &options);

@@ -66,10 +66,11 @@ static pc_status eval_window(const pc_model *model, const int32_t *ids, size_t w
                              int64_t *positions, float *logits)
 {
     pc_eval_args args = PC_EVAL_ARGS_INIT;
-    pc_lane lane = {NULL, 0, ids, positions, window, NULL};
+    pc_lane lane = {NULL, 0, ids, positions, window, NULL, 0};
     for (size_t i = 0; i < window; i++)
         positions[i] = (int64_t)i;
     args.lanes = &lane;
+    args.lane_stride = sizeof(pc_lane);
     args.lane_count = 1;
     args.logits = logits;
     return pc_eval(model, &args);

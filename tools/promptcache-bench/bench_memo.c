@@ -83,11 +83,12 @@ static int prefill(const bench *b, const prompts *p, int arm, double *us, pc_pre
     pc_prefill_options o = PC_PREFILL_OPTIONS_INIT;
     double began = machine_now();
     o.memo = arm == FULL ? NULL : b->memo;
-    o.threshold = arm == HIT ? -INFINITY : 0;
+    static const double nearest = -INFINITY;
+    o.threshold = arm == HIT ? &nearest : NULL;
     o.embeddings = p->embeddings;
     o.cancelled = is_interrupted;
     *stats = (pc_prefill_stats)PC_PREFILL_STATS_INIT;
-    if (pc_prefill(b->model.model, p->inputs, p->count, &o, stats) < 0)
+    if (pc_prefill(b->model.model, p->inputs, sizeof(pc_input), p->count, &o, stats) < 0)
         return input_error("prefill", NULL);
     *us = 1e6 * (machine_now() - began);
     if (arm != FULL && stats->hits != (arm == HIT ? p->count : 0))
@@ -104,7 +105,7 @@ static int add(bench *b, size_t count, size_t length)
     pc_memo_work work = PC_MEMO_WORK_INIT;
     int code = make_prompts(b, &p, count, length);
     work.progress = stop_loading;
-    if (code == EXIT_OK && pc_memo_add(b->memo, p.inputs, count, &work) < 0)
+    if (code == EXIT_OK && pc_memo_add(b->memo, p.inputs, sizeof(pc_input), count, &work) < 0)
         code = input_error("memo", NULL);
     free_prompts(&p);
     return code;

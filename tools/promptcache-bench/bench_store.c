@@ -12,6 +12,7 @@
  * RAW on DISK has two rows: "map", the cache's own choice, and "read" (PC_CACHE_NO_MMAP).
  * Rates of a codec are of one core, by the counters of COMPRESSED; they include checksums and
  * memory. */
+#include <promptcache/cache.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>

@@ -2,6 +2,7 @@
  * prompt is looked up; a missing one is "computed" (memory is filled) and put. The blocks are
  * small, so that the times are those of the store itself. */
 #include <promptcache/extend.h>
+#include <promptcache/cache.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -134,7 +135,7 @@ static int compute(const bench *b, block *it, pc_segment **out)
     if (!memory)
         return plain_error("out of memory");
     memset(memory, it->token & 0xff, it->bytes);
-    it->raw.blocks = &memory;
+    it->raw.blocks = (const void *const *)&memory;
     if (pc_segment_wrap(out, b->context, &it->raw, free, memory) < 0) {
         free(memory);
         return input_error("a block", NULL);

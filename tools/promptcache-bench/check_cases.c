@@ -32,6 +32,7 @@ int check_eval(checking *c, const pc_lane *lanes, size_t count, uint32_t visibil
 {
     pc_eval_args args = PC_EVAL_ARGS_INIT;
     args.lanes = lanes;
+    args.lane_stride = sizeof(pc_lane);
     args.lane_count = count;
     args.visibility = visibility;
     args.rope_regime_length = rope_length;
@@ -80,7 +81,7 @@ static void greedy(checking *c, const char *prefix, pc_span *spans, size_t span_
     for (size_t i = 1; i < want->count; i++) {
         int64_t at = position + (int64_t)i;
         pc_segment *segment = NULL;
-        pc_lane lane = {spans, span_count, &ids[i - 1], &at, 1, NULL};
+        pc_lane lane = {spans, span_count, &ids[i - 1], &at, 1, NULL, sizeof(pc_span)};
         if (!check_eval(c, &lane, 1, visibility, rope_length, logits, &segment, 0))
             break;
         spans[span_count++] = (pc_span){segment, at, 0, 0};
@@ -101,7 +102,7 @@ static void run_case(checking *c, const char *prefix, pc_span *spans, size_t spa
     golden_tensor *want = golden_find(&c->golden, "%s/logits", prefix);
     float *logits = check_new_logits(c, t->count);
     pc_segment *segment = NULL;
-    pc_lane lane = {spans, span_count, t->ids, t->positions, t->count, NULL};
+    pc_lane lane = {spans, span_count, t->ids, t->positions, t->count, NULL, sizeof(pc_span)};
     size_t vocab = (size_t)c->info.vocab, rows = want ? want->count / vocab : 0;
     if (check_eval(c, &lane, 1, visibility, rope_length, logits, &segment, 1)) {
         for (size_t s = 0; s < FIRST_OF_ROUTER; s++)
@@ -170,7 +171,7 @@ void check_encoder(checking *c, const char *prefix)
         count--;
     if (count > 4096 || (types && types->count < count))
         c->code = plain_error("%s: more than 4096 ids, or fewer types", ids->name);
-    pc_lane lane = {NULL, 0, ids->data, positions, count, types ? types->data : NULL};
+    pc_lane lane = {NULL, 0, ids->data, positions, count, types ? types->data : NULL, 0};
     if (check_eval(c, &lane, 1, PC_VISIBLE_ALL, 0, NULL, NULL, 1)) {
         if (maps && c->stages[4].layers)
             widen(c, maps);
@@ -184,7 +185,7 @@ static pc_segment *module(checking *c, const char *prefix, uint64_t rope_length,
 {
     tokens t = tokens_of(c, prefix);
     pc_segment *segment = NULL;
-    pc_lane lane = {NULL, 0, t.ids, t.positions, t.count, NULL};
+    pc_lane lane = {NULL, 0, t.ids, t.positions, t.count, NULL, 0};
     if (t.count
         && check_eval(c, &lane, 1, PC_VISIBLE_BY_POSITION, rope_length, NULL, &segment, 1)) {
         *start = t.positions[0];
@@ -251,7 +252,8 @@ static void read_and_compare(checking *c, const pc_segment *segment, int64_t sta
 {
     golden_tensor *want = golden_find(&c->golden, "relocate/%s", name);
     size_t one = want && c->info.layers ? want->count / (size_t)c->info.layers : 0;
-    size_t count = pc_segment_tokens(segment, NULL);
+    size_t count;
+    pc_segment_tokens(segment, &count);
     float *all = want ? calloc(want->count + 1, sizeof *all) : NULL;
     if (want && (size_t)want->shape[want->rank - 2] != count)
         c->code = plain_error("%s: not as many tokens as relocate/ids", want->name);
@@ -281,7 +283,7 @@ void check_relocate(checking *c)
         return;
     for (int pass = 0; pass < 2; pass++) {
         pc_segment *segment = NULL;
-        pc_lane lane = {NULL, 0, ids->data, positions, ids->count, NULL};
+        pc_lane lane = {NULL, 0, ids->data, positions, ids->count, NULL, 0};
         for (size_t i = 0; i < ids->count; i++)
             positions[i] = (pass ? to : from) + (int64_t)i;
         if (check_eval(c, &lane, 1, PC_VISIBLE_BY_POSITION, rope_length, NULL, &segment, 1)) {
@@ -313,7 +315,7 @@ static void with_maps(checking *c, char which, const float *const *const *maps, 
         logits = check_new_logits(c, ids->count);
     for (size_t i = 0; i < ids->count; i++)
         positions[i] = (int64_t)i;
-    pc_lane lane = {NULL, 0, ids->data, positions, ids->count, NULL};
+    pc_lane lane = {NULL, 0, ids->data, positions, ids->count, NULL, 0};
     c->maps = maps;
     if (check_eval(c, &lane, 1, PC_VISIBLE_ALL, golden_rope_length(&c->golden, "mapreuse"), logits,
                    NULL, 1)) {

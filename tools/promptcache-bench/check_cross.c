@@ -4,6 +4,7 @@
  *   fresh   every row is computed for its own length, as a request for each length does it
  *   cached  cached keys keep their RoPE regime while new tokens have another one; the library never
  *           computes this, and the tensors are left out */
+#include <promptcache/batch.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -23,7 +24,7 @@ static int logits_of(crossing *x, size_t count, size_t rows, float *out)
 {
     size_t vocab = (size_t)x->c->info.vocab;
     float *all = check_new_logits(x->c, count);
-    pc_lane lane = {NULL, 0, x->ids->data, x->positions, count, NULL};
+    pc_lane lane = {NULL, 0, x->ids->data, x->positions, count, NULL, 0};
     int ok = all && check_eval(x->c, &lane, 1, PC_VISIBLE_BY_POSITION, count, all, NULL, 0);
     if (!all)
         x->c->code = plain_error("out of memory for %s", x->ids->name);

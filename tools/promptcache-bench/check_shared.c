@@ -10,7 +10,7 @@ static pc_segment *extend(checking *c, const pc_span *spans, size_t count, const
 {
     int64_t positions[4096];
     pc_segment *segment = NULL;
-    pc_lane lane = {spans, count, ids->data, positions, length, NULL};
+    pc_lane lane = {spans, count, ids->data, positions, length, NULL, sizeof(pc_span)};
     if (length > 4096 && !c->code)
         c->code = plain_error("%s: more than 4096 ids", ids->name);
     for (size_t i = 0; i < length && i < 4096; i++)
@@ -42,7 +42,8 @@ static void leaf_states(checking *c, const leaf *l, pc_segment *query)
         for (size_t s = 0; s <= l->count; s++) {
             pc_segment *segment = s < l->count ? l->spans[s].segment : query;
             int64_t start = s < l->count ? l->spans[s].start : l->position;
-            size_t n = pc_segment_tokens(segment, NULL);
+            size_t n;
+            pc_segment_tokens(segment, &n);
             for (int32_t layer = 0; layer < c->info.layers && at + n <= total; layer++) {
                 if (pc_segment_read(segment, layer, start, which ? NULL : part, which ? part : NULL)
                     < 0)
@@ -98,7 +99,7 @@ void check_shared(checking *c)
             l->position += (int64_t)ids->count - 1;
         }
         l->query = ((const int32_t *)ids->data)[ids->count - 1];
-        lanes[i] = (pc_lane){l->spans, l->count, &l->query, &l->position, 1, NULL};
+        lanes[i] = (pc_lane){l->spans, l->count, &l->query, &l->position, 1, NULL, sizeof(pc_span)};
     }
     golden_tensor *finals = golden_find(&c->golden, "shared/final");
     float *logits = check_new_logits(c, count);

@@ -1,6 +1,8 @@
 /* The folder of a codec, the reference answer, and the comparison of both, token by token. */
 #include "eval_codec.h"
 
+#include <promptcache/cache.h>
+#include <promptcache/batch.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>

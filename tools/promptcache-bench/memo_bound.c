@@ -70,10 +70,12 @@ static int make_plan(bound_attention *t, pc_context *context, const memo_shape *
         }
         args.shape = &t->shape;
         args.runs = runs;
+        args.run_stride = sizeof(pc_run);
         args.run_count = s->batch;
         args.positions = positions;
         args.first = first;
         args.spans = spans;
+        args.span_stride = sizeof(pc_row_span);
         args.row_count = rows;
         status = pc_plan_new(&t->plan, context, &args);
     }

@@ -1,6 +1,7 @@
 /* Computes the states, keeps copies of them, names and sums them. */
 #include "store_states.h"
 
+#include <promptcache/cache.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -36,7 +37,7 @@ static int keep(store_state *s, const pc_raw *raw, const bench_model *b)
         memcpy(s->blocks[i], raw->blocks[i], (size_t)raw->block_bytes[i]);
         s->bytes += raw->block_bytes[i];
     }
-    s->raw.blocks = s->blocks;
+    s->raw.blocks = (const void *const *)s->blocks;
     s->raw.block_bytes = s->block_bytes;
     s->sum = sum_blocks(&s->raw);
     return 1;
@@ -65,13 +66,14 @@ static int compute(store_state *s, const bench_model *b, size_t tokens)
     pc_eval_args args = PC_EVAL_ARGS_INIT;
     pc_segment *segment = NULL;
     pc_raw raw = PC_RAW_INIT;
-    pc_lane lane = {NULL, 0, s->tokens, positions, tokens, NULL};
+    pc_lane lane = {NULL, 0, s->tokens, positions, tokens, NULL, 0};
     int code = EXIT_OK;
     if (!positions)
         return plain_error("out of memory");
     for (size_t i = 0; i < tokens; i++)
         positions[i] = (int64_t)i;
     args.lanes = &lane;
+    args.lane_stride = sizeof(pc_lane);
     args.lane_count = 1;
     args.segments = &segment;
     if (pc_eval(b->model, &args) < 0 || pc_segment_raw(segment, &raw) < 0)

@@ -5,6 +5,7 @@
 #include "bench_model.h"
 
 #include <promptcache/extend.h>
+#include <promptcache/cache.h>
 
 /* The states of one segment in own memory, and the description that a cache is given. */
 typedef struct store_state {

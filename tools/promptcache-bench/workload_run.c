@@ -2,6 +2,7 @@
  * clock.
  */
 #include <promptcache/bench.h>
+#include <promptcache/batch.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>

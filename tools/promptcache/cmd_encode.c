@@ -1,12 +1,13 @@
 /* encode: fills a store with the states of schemas, so that later runs load them, in other
  * processes too. Events of the cache tell which states a tier did not keep. */
+#include <promptcache/cache.h>
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "cmd.h"
 #include "constant_names.h"
-#include "relay_options.h"
+#include "format_options.h"
 #include "store_options.h"
 
 /* What a tier did with the states of a schema, by the cache's events. */
@@ -24,7 +25,7 @@ typedef struct arguments {
     long encoding, compute, kv, priority, rope_regime_length;
     int json;
     pml_options pml;
-    relay_options relay;
+    format_options relay;
     store_options store;
     pthread_mutex_t lock; /* of the news: events come from I/O threads */
     tier_news news[PC_TIER_COUNT];
@@ -92,10 +93,11 @@ static int load_schema(const arguments *a, const objects *o, size_t index, pc_sc
 {
     pc_schema_options options = PC_SCHEMA_OPTIONS_INIT;
     options.flags = pml_flags(&a->pml);
-    pc_status status = relay_given(&a->relay)
-                           ? load_relay(out, o->model, &a->relay)
+    pc_status status = format_given(&a->relay)
+                           ? load_format(out, o->model, &a->relay)
                            : pc_schema_load(out, o->model, a->schemas.items[index], &options);
-    return status < 0 ? pml_error(relay_given(&a->relay) ? "schema string" : "schema", status) : -1;
+    return status < 0 ? pml_error(format_given(&a->relay) ? "schema string" : "schema", status)
+                      : -1;
 }
 
 static int encode(const arguments *a, const objects *o, const pc_schema *schema)
@@ -231,13 +233,13 @@ static int check_arguments(arguments *a)
         return code;
     if (!a->model)
         return usage_error(&encode_command, "--model is needed");
-    if (!a->schemas.count && !relay_given(&a->relay))
+    if (!a->schemas.count && !format_given(&a->relay))
         return usage_error(&encode_command, "--schema is needed");
-    if (a->schemas.count && relay_given(&a->relay))
+    if (a->schemas.count && format_given(&a->relay))
         return usage_error(&encode_command, "a PML schema and a schema string exclude each other");
     if (!store_given(&a->store))
         return usage_error(&encode_command, "--disk or --remote is needed: a store for the states");
-    return relay_given(&a->relay) ? check_relay(&encode_command, &a->relay, 0) : -1;
+    return format_given(&a->relay) ? check_format(&encode_command, &a->relay, 0) : -1;
 }
 
 static int run(int argc, char **argv)
@@ -249,7 +251,7 @@ static int run(int argc, char **argv)
         {"schema", OPTION_FILES, &a.schemas,
          "PML file with the modules; may be given several times", NULL, 0, 0},
         PML_OPTION_ROWS(a.pml),
-        RELAY_OPTION_ROWS(a.relay),
+        FORMAT_OPTION_ROWS(a.relay),
         {"encoding", OPTION_CHOICE, &a.encoding,
          "which other modules a module attends to while it is encoded", "independent sink joint", 0,
          0},

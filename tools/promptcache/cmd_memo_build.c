@@ -19,7 +19,7 @@ static int add(memo_session *s, pc_memo_work *work, memo_progress *progress)
     pc_status status;
     if (pc_memo_get_stats(s->memo, &before) < 0)
         return input_error("memo", NULL);
-    status = pc_memo_add(s->memo, s->data.inputs, s->data.input_count, work);
+    status = pc_memo_add(s->memo, s->data.inputs, sizeof(pc_input), s->data.input_count, work);
     end_progress(progress);
     if (status < 0)
         return input_error(

@@ -320,7 +320,8 @@ static int by_loss(tuning *t, uint32_t loss)
                          ? 0
                          : fmax(t->a->hit_limit, 1e-300); /* 0 means the library's own limit */
     work.hit_percentile = t->a->percentile;
-    status = pc_memo_tune(t->s.memo, t->s.data.inputs, t->s.data.input_count, &work);
+    status = pc_memo_tune(t->s.memo, t->s.data.inputs, sizeof(pc_input), t->s.data.input_count,
+                          &work);
     end_progress(&progress);
     return status < 0 ? input_error("tune", NULL) : EXIT_OK;
 }

@@ -2,12 +2,14 @@
  * also runs the full prefill, and compares answers and times. */
 #include <promptcache/bench.h>
 #include <promptcache/memo.h>
+#include <promptcache/sampling.h>
 #include <float.h>
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "cmd.h"
-#include "relay_options.h"
+#include "format_options.h"
 #include "run_stats.h"
 #include "sampling_options.h"
 #include "store_options.h"
@@ -21,7 +23,7 @@ typedef struct arguments {
     int compare, json, ignore_end, special;
     sampling_options sampling;
     pml_options pml;
-    relay_options relay;
+    format_options format;
     store_options store;
 } arguments;
 
@@ -113,7 +115,7 @@ static int load_user(const arguments *a, objects *o)
     pc_status status;
     if (!a->user && !read)
         return EXIT_INPUT;
-    if ((status = load_relay(&o->schemas[0], o->model, &a->relay)) >= 0)
+    if ((status = load_format(&o->schemas[0], o->model, &a->format)) >= 0)
         status = pc_prompt_fill(&o->prompt, o->schemas[0], a->user ? a->user : read, size, NULL);
     free(read);
     return status < 0 ? pml_error(o->schemas[0] ? "prompt" : "schema string", status) : -1;
@@ -189,7 +191,7 @@ static void set_options(const arguments *a, const pc_sampling *sampling, pc_gene
     o->on_token = a->logprobs >= 0 ? collect_token : NULL;
     o->top_logprobs = a->logprobs > 0 ? (uint32_t)a->logprobs : 0;
     o->cancelled = is_interrupted;
-    o->memo_threshold = a->threshold;
+    o->memo_threshold = isnan(a->threshold) ? NULL : &a->threshold;
 }
 
 /* --------------------------------------------------------------- answering */
@@ -328,7 +330,7 @@ static int check_arguments(arguments *a)
 {
     int plain = (a->text != NULL) + (a->text_file != NULL), pml = a->schemas.count || a->prompt;
     int users = (a->user != NULL) + (a->user_file != NULL);
-    int relay = relay_given(&a->relay) || users, code = check_store(&run_command, &a->store);
+    int format = format_given(&a->format) || users, code = check_store(&run_command, &a->store);
     if (code >= 0)
         return code;
     if (!a->model)
@@ -338,19 +340,19 @@ static int check_arguments(arguments *a)
     if (a->min_tokens > a->max_tokens)
         return usage_error(&run_command, "--min-tokens is %ld, but --max-tokens %ld", a->min_tokens,
                            a->max_tokens);
-    if (a->threshold != 0 && !a->memo)
+    if (!isnan(a->threshold) && !a->memo)
         return usage_error(&run_command, "--threshold needs --memo");
-    if (plain + pml + relay > 1)
+    if (plain + pml + format > 1)
         return usage_error(&run_command, "--text, --text-file, --schema with --prompt, and "
-                                         "--relay-schema with --system and --user exclude each "
+                                         "--system-format with --system and --user exclude each "
                                          "other");
     if (a->special && !plain)
         return usage_error(&run_command, "--special needs --text or --text-file");
-    if (relay && users != 1)
+    if (format && users != 1)
         return usage_error(&run_command, "a schema string needs %s",
                            users ? "one of --user and --user-file" : "--user or --user-file");
-    if (relay)
-        return check_relay(&run_command, &a->relay, 1);
+    if (format)
+        return check_format(&run_command, &a->format, 1);
     if (!plain && (!a->schemas.count || !a->prompt))
         return usage_error(&run_command, "%s needed",
                            !pml        ? "--schema and --prompt, or --user, or --text, are"
@@ -361,8 +363,12 @@ static int check_arguments(arguments *a)
 
 static int run(int argc, char **argv)
 {
-    arguments a = {
-        .max_tokens = 256, .repeats = 5, .repair_tokens = 4, .repair_percent = 10, .logprobs = -1};
+    arguments a = {.max_tokens = 256,
+                   .repeats = 5,
+                   .repair_tokens = 4,
+                   .repair_percent = 10,
+                   .logprobs = -1,
+                   .threshold = NAN};
     const option_row rows[] = {
         {"model", OPTION_PATH, &a.model, "GGUF file, Hugging Face folder or llama2.c checkpoint",
          NULL, 0, 0},
@@ -376,7 +382,7 @@ static int run(int argc, char **argv)
         {"special", OPTION_FLAG, &a.special,
          "the text of a special token in the plain prompt becomes that token", NULL, 0, 0},
         PML_OPTION_ROWS(a.pml),
-        RELAY_OPTION_ROWS(a.relay),
+        FORMAT_OPTION_ROWS(a.format),
         {"user", OPTION_TEXT, &a.user,
          "text of the request, for the chat template or the schema string", NULL, 0, 0},
         {"user-file", OPTION_FILE, &a.user_file, "the same from a file; -: standard input", NULL, 0,

@@ -1,10 +1,11 @@
 /* show: the layout of a schema as a table, as JSON or as a picture (layout_svg.c). */
+#include <promptcache/prompt.h>
 #include <string.h>
 #include <sys/stat.h>
 
 #include "cmd.h"
 #include "layout_svg.h"
-#include "relay_options.h"
+#include "format_options.h"
 
 static const char *const kinds[] = {"?", "module", "union", "text", "parameter", "slot"};
 
@@ -63,7 +64,7 @@ static int is_same_file(const char *a, const char *b)
 }
 
 static int show_schema(const char *path, const char *model_path, const char *svg, int json,
-                       const pml_options *pml, const relay_options *relay)
+                       const pml_options *pml, const format_options *format)
 {
     pc_context *context = NULL;
     pc_model *model = NULL;
@@ -84,7 +85,7 @@ static int show_schema(const char *path, const char *model_path, const char *svg
         code = model_error(model_path,
                            "only the vocabulary is needed: a GGUF file without tensors is enough");
     else if ((status = path ? pc_schema_load(&schema, model, path, &schema_options)
-                            : load_relay(&schema, model, relay))
+                            : load_format(&schema, model, format))
              < 0)
         code = pml_error(path ? "schema" : "schema string", status);
     else if (svg)
@@ -103,7 +104,7 @@ static int run(int argc, char **argv)
 {
     const char *model = NULL, *svg = NULL, *others[1];
     pml_options pml = {0};
-    relay_options relay = {0};
+    format_options format = {0};
     int json = 0, code;
     size_t count;
     const option_row rows[] = {
@@ -111,18 +112,18 @@ static int run(int argc, char **argv)
          "its tokenizer counts positions; a vocabulary-only GGUF is enough", NULL, 0, 0},
         {"svg", OPTION_FILE, &svg, "also draws the layout into this file", NULL, 0, 0},
         PML_OPTION_ROWS(pml),
-        RELAY_OPTION_ROWS(relay),
+        FORMAT_OPTION_ROWS(format),
         {"json", OPTION_FLAG, &json, "one JSON object", NULL, 0, 0},
     };
     code = read_options(&show_command, argc, argv, rows, sizeof rows / sizeof *rows, others, 1,
                         &count);
     if (code >= 0)
         return code;
-    if (relay_given(&relay) && count)
+    if (format_given(&format) && count)
         return usage_error(&show_command, "a PML schema and a schema string exclude each other");
-    if (relay_given(&relay) && (code = check_relay(&show_command, &relay, 0)) >= 0)
+    if (format_given(&format) && (code = check_format(&show_command, &format, 0)) >= 0)
         return code;
-    if (relay_given(&relay))
+    if (format_given(&format))
         others[count++] = NULL;
     if (!count || !model)
         return usage_error(&show_command, "%s needed",
@@ -131,7 +132,7 @@ static int run(int argc, char **argv)
                                    : "a schema and --model are");
     if (svg && ((others[0] && is_same_file(svg, others[0])) || is_same_file(svg, model)))
         return usage_error(&show_command, "--svg '%s' would overwrite an input", svg);
-    return show_schema(others[0], model, svg, json, &pml, &relay);
+    return show_schema(others[0], model, svg, json, &pml, &format);
 }
 
 const command show_command = {.name = "show",

@@ -6,6 +6,7 @@
  * place from the outside in. The font has a fixed pitch, so that characters can be counted. */
 #include "layout_svg.h"
 
+#include <promptcache/prompt.h>
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>

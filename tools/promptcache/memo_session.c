@@ -182,7 +182,7 @@ int answers_run(answers *a, const memo_session *s, const dataset *d, const metho
     o.memo = how->memo;
     o.flags = how->flags;
     o.map_layers = how->map_layers;
-    o.threshold = how->threshold;
+    o.threshold = how->threshold != 0 ? &how->threshold : NULL;
     o.pool = (uint32_t)s->options->pool;
     o.logits = logits;
     o.cancelled = is_interrupted;
@@ -191,7 +191,8 @@ int answers_run(answers *a, const memo_session *s, const dataset *d, const metho
         pc_prefill_stats one = PC_PREFILL_STATS_INIT;
         o.embeddings = logits ? NULL : a->values + i * a->width;
         o.results = a->results + i;
-        if (pc_prefill(s->model, d->inputs + i, n, &o, &one) < 0)
+        o.result_stride = sizeof(pc_memo_result);
+        if (pc_prefill(s->model, d->inputs + i, sizeof(pc_input), n, &o, &one) < 0)
             code = input_error("prefill", NULL);
         else if (logits)
             copy_candidates(a, d, i, n, logits, vocab);

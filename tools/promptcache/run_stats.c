@@ -19,7 +19,7 @@ json_t *stats_json(const pc_stats *s)
         {"tokens_encoded", s->tokens_encoded},     {"tokens_repaired", s->tokens_repaired},
         {"tokens_uncached", s->tokens_uncached},   {"tokens_new", s->tokens_new},
         {"tokens_generated", s->tokens_generated}, {"tokens_memo", s->tokens_memo},
-        {"memo_layers", s->memo.layers},           {"bytes_reused", s->bytes_reused},
+        {"memo_layers", s->memo_layers},           {"bytes_reused", s->bytes_reused},
         {"bytes_loaded", s->bytes_loaded}};
     const struct {
         const char *name;
@@ -28,7 +28,7 @@ json_t *stats_json(const pc_stats *s)
         {"seconds_assemble", s->seconds_assemble}, {"seconds_encode", s->seconds_encode},
         {"seconds_prefill", s->seconds_prefill},   {"seconds_ttft", s->seconds_ttft},
         {"seconds_decode", s->seconds_decode},     {"seconds_load", s->seconds_load},
-        {"seconds_memo", s->seconds_memo},         {"memo_similarity", s->memo.similarity}};
+        {"seconds_memo", s->seconds_memo},         {"memo_similarity", s->memo_similarity}};
     json_t *row = json_object(), *tiers = json_object();
     for (size_t i = 0; i < sizeof counts / sizeof *counts; i++)
         json_object_set_new(row, counts[i].name, json_integer((json_int_t)counts[i].value));
@@ -46,11 +46,11 @@ json_t *stats_json(const pc_stats *s)
     json_object_set_new(row, "rope_regime", json_integer((json_int_t)s->rope_regime));
     json_object_set_new(row, "lossy", json_boolean(s->lossy));
     json_object_set_new(row, "other_kernels", json_boolean(s->other_kernels));
-    json_object_set_new(row, "memo_record", json_integer(s->memo.record));
+    json_object_set_new(row, "memo_record", json_integer(s->memo_record));
     json_object_set_new(row, "memo_reason", /* null: maps were reused, or no memo is open */
-                        s->memo.reason != PC_REASON_NONE ? json_string(reason_name(s->memo.reason))
+                        s->memo_reason != PC_REASON_NONE ? json_string(reason_name(s->memo_reason))
                                                          : json_null());
-    json_object_set_new(row, "memo_verified", json_boolean(s->memo.verified));
+    json_object_set_new(row, "memo_verified", json_boolean(s->memo_verified));
     return row;
 }
 
@@ -82,15 +82,15 @@ static void bar(const char *label, uint64_t part, uint64_t whole)
 /* Prints nothing without a memo. */
 static void print_memo(const pc_stats *s)
 {
-    if (s->memo.layers)
+    if (s->memo_layers)
         printf("memo: maps of record %lld, similarity %.4f%s; found in %.2f ms\n",
-               (long long)s->memo.record, s->memo.similarity,
-               s->memo.verified ? ", computed in full to verify them" : "", 1e3 * s->seconds_memo);
-    else if (s->memo.reason != PC_REASON_NONE && s->memo.record >= 0)
-        printf("memo: not used (%s: record %lld, similarity %.4f)\n", reason_name(s->memo.reason),
-               (long long)s->memo.record, s->memo.similarity);
-    else if (s->memo.reason != PC_REASON_NONE)
-        printf("memo: not used (%s)\n", reason_name(s->memo.reason));
+               (long long)s->memo_record, s->memo_similarity,
+               s->memo_verified ? ", computed in full to verify them" : "", 1e3 * s->seconds_memo);
+    else if (s->memo_reason != PC_REASON_NONE && s->memo_record >= 0)
+        printf("memo: not used (%s: record %lld, similarity %.4f)\n", reason_name(s->memo_reason),
+               (long long)s->memo_record, s->memo_similarity);
+    else if (s->memo_reason != PC_REASON_NONE)
+        printf("memo: not used (%s)\n", reason_name(s->memo_reason));
 }
 
 /* Where the states come from. */
@@ -98,9 +98,9 @@ static const char *origin(const pc_stats *s)
 {
     if (!s->tokens_memo)
         return reason_name(s->miss_reason);
-    if (s->memo.verified)
+    if (s->memo_verified)
         return "computed in full to verify the memo";
-    return s->memo.similarity < 1 ? "with attention maps of another prompt"
+    return s->memo_similarity < 1 ? "with attention maps of another prompt"
                                   : "with its own attention maps from the memo";
 }
 

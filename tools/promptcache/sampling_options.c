@@ -1,5 +1,6 @@
 /* How tokens are drawn, from the command line. */
 #include "sampling_options.h"
+#include <promptcache/sampling.h>
 
 pc_sampling sampling_of(const sampling_options *o)
 {

@@ -2,6 +2,7 @@
 #ifndef SAMPLING_OPTIONS_H
 #define SAMPLING_OPTIONS_H
 
+#include <promptcache/sampling.h>
 #include "program.h"
 
 typedef struct sampling_options {

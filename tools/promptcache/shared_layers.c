@@ -59,6 +59,7 @@ static int add_input(double *sums, const pc_model *model, const pc_model_info *i
         positions[i] = (int64_t)i;
     lane.positions = positions;
     args.lanes = &lane;
+    args.lane_stride = sizeof(pc_lane);
     args.lane_count = 1;
     args.trace = copy_maps;
     args.trace_user = &m;

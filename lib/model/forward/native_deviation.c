@@ -182,12 +182,13 @@ static void free_deviation(deviation_work *c)
 }
 
 pc_status pc__native_deviation(void *user, const int32_t *tokens, const int64_t *positions,
-                               size_t count, const pc_span *placements, size_t placement_count,
-                               float *score)
+                               size_t count, const pc_span *placements, size_t placement_stride,
+                               size_t placement_count, float *score)
 {
     deviation_work c = {
         .model = user, .placements = placements, .count = placement_count, .tokens = count};
     pc_status status;
+    (void)placement_stride; /* the library itself gives pc_spans of its own size */
     if (!count)
         return PC_OK;
     c.layer = c.model->native->arch.layers > 1 ? 1 : 0;

@@ -17,8 +17,8 @@ pc_status pc__native_truncate(void *user, void *sequence, size_t count);
  * layer (of a single layer if there is only one). K' and V' come from a pass in which every given
  * token sees all given tokens up to its own position. */
 pc_status pc__native_deviation(void *user, const int32_t *tokens, const int64_t *positions,
-                               size_t count, const pc_span *placements, size_t placement_count,
-                               float *score);
+                               size_t count, const pc_span *placements, size_t placement_stride,
+                               size_t placement_count, float *score);
 
 /* Checks that the placement names tokens of a run of this model, at a place where they may be. */
 pc_status pc__native_check_placement(const pc__native *native, const pc_span *placement);

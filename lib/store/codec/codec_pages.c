@@ -1,6 +1,7 @@
 /* Packs the last page of a block (codec_internal.h). */
 #include "store/codec/codec_internal.h"
 
+#include <promptcache/cache.h>
 #include <string.h>
 
 int pc__block_pages_of(const pc_codec_block *block, pc__block_pages *out)

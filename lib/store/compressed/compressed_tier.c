@@ -5,6 +5,7 @@
  * readable if it is removed. */
 #include "store/tier.h"
 
+#include <promptcache/cache.h>
 #include <pthread.h>
 #include <string.h>
 

@@ -1,6 +1,7 @@
 /* Opens and closes a folder of records, its locks and its events (disk.h). */
 #include "store/disk/disk.h"
 
+#include <promptcache/cache.h>
 #include <string.h>
 #include <time.h>
 #include <unistd.h>

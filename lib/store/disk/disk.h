@@ -8,6 +8,7 @@
 #ifndef PC_STORE_DISK_H
 #define PC_STORE_DISK_H
 
+#include <promptcache/cache.h>
 #include <pthread.h>
 
 #include "base/clock.h"

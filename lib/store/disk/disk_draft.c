@@ -1,6 +1,7 @@
 /* Writes records: as drafts, until they are renamed (disk_draft.h). */
 #include "store/disk/disk_draft.h"
 
+#include <promptcache/cache.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>

@@ -1,5 +1,6 @@
 /* pc_folder: lists, checks and removes the records of a folder, without a model. Reading takes no
  * lock. Records are removed as the tier removes them (store/disk/disk_room.h). */
+#include <promptcache/cache.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -223,7 +224,7 @@ static pc_status check_index(const pc_folder *folder, size_t index, const char *
         return pc__fail(PC_ERR_INVALID, "%s: folder is NULL", call);
     PC__TRY_RETURN(pc__check_process(folder->process, call, "the folder"));
     if (index >= folder->count)
-        return pc__fail(PC_ERR_INVALID, "%s: record %zu of %zu", call, index, folder->count);
+        return pc__fail(PC_ERR_NOT_FOUND, "%s: record %zu of %zu", call, index, folder->count);
     return PC_OK;
 }
 

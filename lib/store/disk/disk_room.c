@@ -1,6 +1,7 @@
 /* Removes records of a folder, and reuses their files (disk_room.h). */
 #include "store/disk/disk_room.h"
 
+#include <promptcache/cache.h>
 #include <fcntl.h>
 #include <pthread.h>
 #include <signal.h>

@@ -4,6 +4,7 @@
  * If the disk is too full for the folder when the cache is opened, the tier fails every call. It
  * tries to open the folder at most once a second, when it is asked or swept. So a full disk costs
  * the tier and not the cache, and it is counted like any other failure of a tier. */
+#include <promptcache/cache.h>
 #include <errno.h>
 #include <stdatomic.h>
 #include <stdio.h>

@@ -1,6 +1,7 @@
 /* The operations of the RAM tier: lock, act on entries, unlock, report (ram_tier.h). */
 #include "store/ram/ram_tier.h"
 
+#include <promptcache/cache.h>
 #include <math.h>
 #include <string.h>
 
@@ -379,7 +380,7 @@ pc_status pc__ram_tier_new(pc__ram_tier **out, const pc_allocator *mem,
         return PC_ERR_NOMEM;
     t->from = *mem;
     t->process = pc__process();
-    t->mem = (pc_allocator){t, counted_alloc, counted_free};
+    t->mem = (pc_allocator){sizeof(pc_allocator), t, counted_alloc, counted_free};
     t->eviction.mem = t->mem;
     t->eviction.budget = options->budget;
     t->tenants.share = pc__tenants_share(options->budget, options->tenant_share);

@@ -6,6 +6,7 @@
 #ifndef PC_STORE_RAM_TIER_H
 #define PC_STORE_RAM_TIER_H
 
+#include <promptcache/cache.h>
 #include "store/key.h"
 #include "store/segment.h"
 

@@ -4,6 +4,7 @@
 #include "base/fail.h"
 #include "base/mem.h"
 #include "store/ram/ram_tier_internal.h"
+#include <promptcache/cache.h>
 
 /* Bytes of an entry beside its segment: slots in tables and heaps, its sibling set, its place in
  * the history, and what allocators add to blocks. */

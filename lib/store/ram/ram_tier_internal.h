@@ -2,6 +2,7 @@
 #ifndef PC_STORE_RAM_TIER_INTERNAL_H
 #define PC_STORE_RAM_TIER_INTERNAL_H
 
+#include <promptcache/cache.h>
 #include <pthread.h>
 
 #include "base/process.h"

@@ -1,6 +1,7 @@
 /* Puts and gets the bytes of a header (record_format.h). */
 #include "store/record/record_format.h"
 
+#include <promptcache/cache.h>
 #include <math.h>
 #include <string.h>
 

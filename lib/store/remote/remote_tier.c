@@ -2,6 +2,7 @@
  */
 #include "store/remote/remote_tier.h"
 
+#include <promptcache/cache.h>
 #include <sodium.h>
 
 #include "base/fail.h"

@@ -16,6 +16,7 @@
 #ifndef PC_STORE_REMOTE_TIER_H
 #define PC_STORE_REMOTE_TIER_H
 
+#include <promptcache/cache.h>
 #include <pthread.h>
 
 #include "base/hash_table.h"

@@ -1,15 +1,17 @@
 /* Schemas from RelayAttention's schema string, and prompts without PML over any schema. */
+#include <promptcache/prompt.h>
 #include <string.h>
 
 #include "base/file.h"
 #include "base/options.h"
-#include "pml/relay.h"
+#include "pml/system_format.h"
 #include "pml/xml.h"
 #include "serve/prompt.h"
 
-static const char plain_format[] = PC__RELAY_SYSTEM PC__RELAY_USER;
+static const char plain_format[] = PC__SYSTEM_FORMAT_SYSTEM PC__SYSTEM_FORMAT_USER;
 
-pc_status pc__relay_file(const pc_allocator *mem, const char *path, char **format, size_t *size)
+pc_status pc__system_format_file(const pc_allocator *mem, const char *path, char **format,
+                                 size_t *size)
 {
     size_t mark;
     PC__TRY_RETURN(pc__file_read(mem, path, PC__PML_FILE_BYTES, format, size));
@@ -24,59 +26,64 @@ pc_status pc__relay_file(const pc_allocator *mem, const char *path, char **forma
 }
 
 /* A text from memory or from a file. */
-typedef struct relay_text {
+typedef struct format_text {
     const char *data;
     size_t size;
     char *own; /* of a file, to be freed */
-} relay_text;
+} format_text;
 
-static pc_status read_text(relay_text *out, const pc_allocator *mem, const char *what,
+static pc_status read_text(format_text *out, const pc_allocator *mem, const char *what,
                            const char *data, size_t size, const char *path)
 {
     pc_status status = PC_OK;
     if (path && data)
-        return pc__fail(PC_ERR_INVALID, "pc_relay: %s and %s_file exclude each other", what, what);
-    PC__TRY_RETURN(pc__check_array("pc_relay", what, data, size, 1));
-    *out = (relay_text){data ? data : "", size, NULL};
-    if (path && (status = pc__relay_file(mem, path, &out->own, &out->size)) >= 0)
+        return pc__fail(PC_ERR_INVALID, "pc_system_format: %s and %s_file exclude each other", what,
+                        what);
+    PC__TRY_RETURN(pc__check_array("pc_system_format", what, data, size, 1));
+    *out = (format_text){data ? data : "", size, NULL};
+    if (path && (status = pc__system_format_file(mem, path, &out->own, &out->size)) >= 0)
         out->data = out->own;
     return status;
 }
 
-static pc_status check_relay(const pc_model *model, const pc_relay *r)
+static pc_status check_format(const pc_model *model, const pc_system_format *r)
 {
-    PC__TRY_RETURN(pc__check_flags("pc_relay", r->flags, PC_RELAY_CHAT));
+    PC__TRY_RETURN(pc__check_flags("pc_system_format", r->flags, PC_FORMAT_CHAT));
     if (r->flags && (r->format || r->format_file))
-        return pc__fail(PC_ERR_INVALID, "pc_relay: a schema string and PC_RELAY_CHAT exclude each "
-                                        "other");
+        return pc__fail(PC_ERR_INVALID,
+                        "pc_system_format: a schema string and PC_FORMAT_CHAT exclude each "
+                        "other");
     if (r->tokens && (r->system || r->system_file))
-        return pc__fail(PC_ERR_INVALID, "pc_relay: system and tokens exclude each other");
+        return pc__fail(PC_ERR_INVALID, "pc_system_format: system and tokens exclude each other");
     if (r->name && !*r->name)
-        return pc__fail(PC_ERR_INVALID, "pc_relay: name is empty");
-    PC__TRY_RETURN(
-        pc__check_array("pc_relay", "tokens", r->tokens, r->token_count, sizeof *r->tokens));
-    return pc__check_tokens(model, "pc_relay", r->tokens, r->token_count);
+        return pc__fail(PC_ERR_INVALID, "pc_system_format: name is empty");
+    PC__TRY_RETURN(pc__check_array("pc_system_format", "tokens", r->tokens, r->token_count,
+                                   sizeof *r->tokens));
+    return pc__check_tokens(model, "pc_system_format", r->tokens, r->token_count);
 }
 
-pc_status pc_schema_from_relay(pc_schema **out, const pc_model *model, const pc_relay *relay)
+pc_status pc_schema_from_format(pc_schema **out, const pc_model *model,
+                                const pc_system_format *from)
 {
     PC__HOLD(pc_model, model);
-    pc_relay r;
-    pc__relay_source source = {0};
+    pc_system_format r;
+    pc__system_format_source source = {0};
     pc__schema_tree *tree;
     pc__pml_env env;
-    relay_text format = {0}, system = {0};
+    format_text format = {0}, system = {0};
     const pc_allocator *mem;
     pc_status status;
     int given;
     if (!out)
-        return pc__fail(PC_ERR_INVALID, "pc_schema_from_relay: out is NULL");
+        return pc__fail(PC_ERR_INVALID, "pc_schema_from_format: out is NULL");
     *out = NULL;
-    if (!model || !relay)
-        return pc__fail(PC_ERR_INVALID, "pc_schema_from_relay: model or relay is NULL");
+    if (!model || !from)
+        return pc__fail(PC_ERR_INVALID, "pc_schema_from_format: model or format is NULL");
     mem = &model->context->mem;
-    PC__TRY(pc__options_read(&r, sizeof r, PC__V1_SIZE(pc_relay, flags), relay, "pc_relay"), done);
-    PC__TRY(check_relay(model, &r), done);
+    PC__TRY(pc__options_read(&r, sizeof r, PC__V1_SIZE(pc_system_format, flags), from,
+                             "pc_system_format"),
+            done);
+    PC__TRY(check_format(model, &r), done);
     PC__TRY(read_text(&format, mem, "format", r.format, r.format_size, r.format_file), done);
     PC__TRY(read_text(&system, mem, "system", r.system, r.system_size, r.system_file), done);
     source.name = r.name ? r.name : "system";
@@ -90,7 +97,7 @@ pc_status pc_schema_from_relay(pc_schema **out, const pc_model *model, const pc_
     source.tokens = r.tokens;
     source.token_count = r.token_count;
     pc__pml_env_of(&env, model, source.where);
-    PC__TRY(pc__relay_tree(&tree, &env, &source), done);
+    PC__TRY(pc__system_format_tree(&tree, &env, &source), done);
     status = pc__schema_from_tree(out, model, tree);
 done:
     pc__free(mem, format.own);
@@ -107,8 +114,9 @@ static pc_status fill_slot(pc_prompt **out, const pc_schema *schema, const char 
     int32_t *tokens;
     size_t count;
     pc__pml_env_of(&env, schema->model, "prompt");
-    PC__TRY_RETURN(text ? pc__relay_user(&env, schema->tree, text, size, &tokens, &count)
-                        : pc__relay_user_tokens(&env, schema->tree, ids, size, &tokens, &count));
+    PC__TRY_RETURN(
+        text ? pc__system_format_user(&env, schema->tree, text, size, &tokens, &count)
+             : pc__system_format_user_tokens(&env, schema->tree, ids, size, &tokens, &count));
     PC__TRY_RETURN(pc__resolve_slot(&resolved, &env, schema->tree, tokens, count));
     return pc__prompt_from_resolved(out, schema, resolved);
 }

@@ -3,6 +3,7 @@
  * blank that SentencePiece puts before the request, a BOS inside, a first token that is dropped).
  * Catches, with the demo model: answers that depend on whether the shared part came from the cache;
  * a chat template that differs from PML's. */
+#include <promptcache/prompt.h>
 #include <string.h>
 
 #include "baseline.h"
@@ -126,14 +127,14 @@ static void special_text(const pc_model *model, const pc_model_info *info, const
     size_t n[2];
     for (int i = 0; i < 2; i++) {
         const char *text = i ? "a </s><|end|><|im_end|><|endoftext|> b" : "a b";
-        pc_relay relay = PC_RELAY_INIT;
+        pc_system_format source = PC_SYSTEM_FORMAT_INIT;
         pc_schema *schema = NULL;
         pc_prompt *prompt = NULL;
-        relay.format = f->format;
-        relay.format_size = strlen(f->format);
-        relay.system = text;
-        relay.system_size = strlen(text);
-        CHECK_OK(pc_schema_from_relay(&schema, model, &relay));
+        source.format = f->format;
+        source.format_size = strlen(f->format);
+        source.system = text;
+        source.system_size = strlen(text);
+        CHECK_OK(pc_schema_from_format(&schema, model, &source));
         CHECK_OK(pc_prompt_fill(&prompt, schema, text, strlen(text), NULL));
         n[i] = all_tokens(prompt, got[i]);
         pc_prompt_free(prompt);
@@ -152,18 +153,18 @@ static void vocabulary(pc_context *context, const form *f, const char *path)
 {
     pc_model_options options = PC_MODEL_OPTIONS_INIT;
     pc_model_info info = PC_MODEL_INFO_INIT;
-    pc_relay relay = PC_RELAY_INIT;
+    pc_system_format source = PC_SYSTEM_FORMAT_INIT;
     pc_model *model = NULL;
     pc_schema *schema = NULL;
     options.flags = PC_MODEL_VOCAB_ONLY;
     if (!CHECK_OK(pc_model_load(&model, context, path, &options)))
         return;
     CHECK_OK(pc_model_get_info(model, &info));
-    relay.format = f->format;
-    relay.format_size = strlen(f->format);
-    relay.system = system_text;
-    relay.system_size = strlen(system_text);
-    CHECK_OK(pc_schema_from_relay(&schema, model, &relay));
+    source.format = f->format;
+    source.format_size = strlen(f->format);
+    source.system = system_text;
+    source.system_size = strlen(system_text);
+    CHECK_OK(pc_schema_from_format(&schema, model, &source));
     for (size_t i = 0; i < sizeof users / sizeof *users; i++)
         compare(model, &info, f, schema, users[i]);
     special_text(model, &info, f);
@@ -179,18 +180,18 @@ static void demo_answers(pc_context *context)
         "<s><|system|>{__SYS_PROMPT}<|end|><|user|>{__USR_PROMPT}<|end|><|assistant|>";
     static const char notes[] =
         "Answer from the notes. The desk of Peter Novak is 368. The job of Rosa Silva is nurse.";
-    pc_relay relay = PC_RELAY_INIT;
+    pc_system_format source = PC_SYSTEM_FORMAT_INIT;
     pc_model *model = NULL;
     pc_cache *cache = NULL;
     pc_schema *schema = NULL;
     pc_prompt *prompt = NULL;
-    relay.format = format;
-    relay.format_size = strlen(format);
-    relay.system = notes;
-    relay.system_size = strlen(notes);
+    source.format = format;
+    source.format_size = strlen(format);
+    source.system = notes;
+    source.system_size = strlen(notes);
     CHECK_OK(pc_model_load(&model, context, PC_SOURCE_DIR "/models/demo/demo.gguf", NULL));
     CHECK_OK(pc_cache_new(&cache, context, NULL));
-    CHECK_OK(pc_schema_from_relay(&schema, model, &relay));
+    CHECK_OK(pc_schema_from_format(&schema, model, &source));
     CHECK_OK(pc_prompt_fill(&prompt, schema, "What is the desk of Peter Novak?", 32, NULL));
     for (uint32_t encoding = 0; encoding <= PC_ENCODE_EXACT; encoding++)
         for (uint32_t full = 0; full <= 1; full++) {
@@ -230,14 +231,14 @@ static void same_as_pml(const pc_model *model, const char *name, const char *ope
     const char *system = "<schema name=\"s\"><system>Answer from the notes.</system></schema>";
     const char *none = "<schema name=\"s\"><system/></schema>", *pml = empty ? none : system;
     const char *asked = "<prompt schema=\"s\"><user>What is the hotel in Oslo?</user></prompt>";
-    pc_relay relay = PC_RELAY_INIT;
+    pc_system_format source = PC_SYSTEM_FORMAT_INIT;
     pc_schema *mine = NULL, *theirs = NULL;
     pc_prompt *a = NULL, *b = NULL;
     int32_t got[256], want[256];
-    relay.flags = PC_RELAY_CHAT;
-    relay.system = empty ? " " : "Answer from the notes.";
-    relay.system_size = strlen(relay.system);
-    CHECK_OK(pc_schema_from_relay(&mine, model, &relay));
+    source.flags = PC_FORMAT_CHAT;
+    source.system = empty ? " " : "Answer from the notes.";
+    source.system_size = strlen(source.system);
+    CHECK_OK(pc_schema_from_format(&mine, model, &source));
     CHECK_OK(pc_schema_parse(&theirs, model, pml, strlen(pml), NULL));
     CHECK_OK(pc_prompt_fill(&a, mine, "What is the hotel in Oslo?", 26, NULL));
     CHECK_OK(pc_prompt_parse(&b, &theirs, 1, asked, strlen(asked), NULL));

@@ -2,6 +2,7 @@
  * a layout that does not fit: request tokens that do not stand right behind the shared ones, a BOS
  * of our own inside, a layout that depends on how it is asked for. An input is a schema string, a
  * system prompt and a request, with a NUL byte between them. */
+#include <promptcache/prompt.h>
 #include <string.h>
 
 #include "fuzz.h"
@@ -56,15 +57,15 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         length[i + 1] = length[i] - (size_t)(zero - text[i]) - 1;
         length[i] = (size_t)(zero - text[i]);
     }
-    for (uint64_t chat = 0; chat <= PC_RELAY_CHAT; chat++) {
-        pc_relay relay = PC_RELAY_INIT;
+    for (uint64_t chat = 0; chat <= PC_FORMAT_CHAT; chat++) {
+        pc_system_format source = PC_SYSTEM_FORMAT_INIT;
         pc_schema *schema;
-        relay.flags = chat;
-        relay.format = chat ? NULL : text[0];
-        relay.format_size = chat ? 0 : length[0];
-        relay.system = text[1];
-        relay.system_size = length[1];
-        if (fuzz_ok(pc_schema_from_relay(&schema, fuzz_model(), &relay))) {
+        source.flags = chat;
+        source.format = chat ? NULL : text[0];
+        source.format_size = chat ? 0 : length[0];
+        source.system = text[1];
+        source.system_size = length[1];
+        if (fuzz_ok(pc_schema_from_format(&schema, fuzz_model(), &source))) {
             check_schema(schema);
             check_prompt(schema, text[2], length[2]);
         } else {

@@ -1,5 +1,5 @@
 /* RelayAttention's schema string: parsed, made a schema tree, and filled with a user's text. */
-#include "pml/relay.h"
+#include "pml/system_format.h"
 
 #include <string.h>
 
@@ -8,14 +8,14 @@
 #include "pml/literal.h"
 
 /* The parts of a schema string: before, between and behind its two slots. */
-typedef struct relay_template {
-    const pc__relay_source *source;
+typedef struct format_template {
+    const pc__system_format_source *source;
     pc__bytes part[3];
     size_t slots; /* read so far */
-} relay_template;
+} format_template;
 
 /* PC_ERR_PML with the place of a byte of the schema string. */
-static pc_status template_fault(const relay_template *t, size_t at, const char *cause,
+static pc_status template_fault(const format_template *t, size_t at, const char *cause,
                                 const char *what, size_t what_size)
 {
     size_t line = 1, column = 1;
@@ -28,19 +28,20 @@ static pc_status template_fault(const relay_template *t, size_t at, const char *
 }
 
 /* A slot begins at `at`. */
-static pc_status slot(relay_template *t, size_t at, size_t *size)
+static pc_status slot(format_template *t, size_t at, size_t *size)
 {
     pc__text rest = {t->source->format + at, t->source->format_size - at};
-    if (pc__text_begins(rest, pc__text_of(PC__RELAY_SYSTEM))) {
-        *size = strlen(PC__RELAY_SYSTEM);
+    if (pc__text_begins(rest, pc__text_of(PC__SYSTEM_FORMAT_SYSTEM))) {
+        *size = strlen(PC__SYSTEM_FORMAT_SYSTEM);
         if (t->slots)
-            return template_fault(t, at, "a second " PC__RELAY_SYSTEM, "", 0);
-    } else if (pc__text_begins(rest, pc__text_of(PC__RELAY_USER))) {
-        *size = strlen(PC__RELAY_USER);
+            return template_fault(t, at, "a second " PC__SYSTEM_FORMAT_SYSTEM, "", 0);
+    } else if (pc__text_begins(rest, pc__text_of(PC__SYSTEM_FORMAT_USER))) {
+        *size = strlen(PC__SYSTEM_FORMAT_USER);
         if (t->slots != 1)
             return template_fault(t, at,
-                                  t->slots ? "a second " PC__RELAY_USER
-                                           : PC__RELAY_USER " stands before " PC__RELAY_SYSTEM,
+                                  t->slots ? "a second " PC__SYSTEM_FORMAT_USER
+                                           : PC__SYSTEM_FORMAT_USER
+                                      " stands before " PC__SYSTEM_FORMAT_SYSTEM,
                                   "", 0);
     } else {
         const char *close = memchr(rest.data, '}', rest.size);
@@ -52,7 +53,7 @@ static pc_status slot(relay_template *t, size_t at, size_t *size)
     return PC_OK;
 }
 
-static pc_status parse_template(relay_template *t)
+static pc_status parse_template(format_template *t)
 {
     const char *text = t->source->format;
     size_t size = t->source->format_size, n;
@@ -66,17 +67,18 @@ static pc_status parse_template(relay_template *t)
     }
     if (t->slots < 2)
         return template_fault(t, size, "the schema string ends without ",
-                              t->slots ? PC__RELAY_USER : PC__RELAY_SYSTEM, strlen(PC__RELAY_USER));
+                              t->slots ? PC__SYSTEM_FORMAT_USER : PC__SYSTEM_FORMAT_SYSTEM,
+                              strlen(PC__SYSTEM_FORMAT_USER));
     return PC_OK;
 }
 
-static pc__text system_of(const pc__relay_source *source)
+static pc__text system_of(const pc__system_format_source *source)
 {
     return pc__text_strip((pc__text){source->system, source->system_size});
 }
 
 /* The same parts from a chat template. */
-static pc_status template_from_chat(relay_template *t, const pc__chat *chat)
+static pc_status template_from_chat(format_template *t, const pc__chat *chat)
 {
     const pc__chat_pieces *p = &chat->pieces;
     int empty = !t->source->tokens && !system_of(t->source).size;
@@ -113,9 +115,9 @@ static pc_status add_bos(const pc__pml_env *env, int32_t **tokens, size_t *count
 }
 
 /* The tokens that all requests share. */
-static pc_status fill_text(const pc__pml_env *env, const relay_template *t, pc__node *node)
+static pc_status fill_text(const pc__pml_env *env, const format_template *t, pc__node *node)
 {
-    const pc__relay_source *s = t->source;
+    const pc__system_format_source *s = t->source;
     pc__text system = system_of(s);
     pc__literal run = {.env = env};
     pc_status status = PC_OK;
@@ -140,8 +142,8 @@ done:
     return status;
 }
 
-static pc_status add_relay_node(pc__schema_tree *tree, const pc__pml_env *env, pc__node_kind kind,
-                                const char *path, pc__node **out)
+static pc_status add_format_node(pc__schema_tree *tree, const pc__pml_env *env, pc__node_kind kind,
+                                 const char *path, pc__node **out)
 {
     pc__node *node = pc__calloc(env->mem, 1, sizeof *node);
     if (!node)
@@ -160,7 +162,7 @@ static pc_status add_relay_node(pc__schema_tree *tree, const pc__pml_env *env, p
 
 /* For the check of requests. */
 static pc_status note_system(pc__schema_tree *tree, const pc__pml_env *env,
-                             const pc__relay_source *source)
+                             const pc__system_format_source *source)
 {
     pc__text system = system_of(source);
     tree->slot_is_turn = !source->format && pc__conversation_matters(env);
@@ -188,8 +190,8 @@ static pc_status check_request(const pc__pml_env *env, const pc__schema_tree *tr
     return status;
 }
 
-static pc_status build_relay_tree(pc__schema_tree *tree, const pc__pml_env *env,
-                                  const relay_template *t)
+static pc_status build_format_tree(pc__schema_tree *tree, const pc__pml_env *env,
+                                   const format_template *t)
 {
     const char *between = t->part[1].data ? t->part[1].data : "";
     pc__literal run = {.env = env};
@@ -204,16 +206,16 @@ static pc_status build_relay_tree(pc__schema_tree *tree, const pc__pml_env *env,
         return status;
     status = PC_ERR_NOMEM;
     PC__TRY(pc__string_map_new(&tree->paths, env->mem, 0), done);
-    PC__TRY(add_relay_node(tree, env, PC__NODE_MODULE, "", &tree->root), done);
+    PC__TRY(add_format_node(tree, env, PC__NODE_MODULE, "", &tree->root), done);
     status = PC_ERR_NOMEM;
     tree->root->name = pc__strdup(env->mem, t->source->name);
     tree->root->children = pc__calloc(env->mem, 2, sizeof *tree->root->children);
     if (!tree->root->name || !tree->root->children)
         goto done;
-    PC__TRY(add_relay_node(tree, env, PC__NODE_TEXT, "", &text), done);
+    PC__TRY(add_format_node(tree, env, PC__NODE_TEXT, "", &text), done);
     text->in_system = 1;
     PC__TRY(fill_text(env, t, text), done);
-    PC__TRY(add_relay_node(tree, env, PC__NODE_SLOT, "/user", &tree->slot), done);
+    PC__TRY(add_format_node(tree, env, PC__NODE_SLOT, "/user", &tree->slot), done);
     tree->slot->uncached = 1;
     tree->slot->text = pc__strdup(env->mem, t->part[2].data ? t->part[2].data : "");
     status = tree->slot->text ? PC_OK : PC_ERR_NOMEM;
@@ -227,10 +229,10 @@ done:
     return status;
 }
 
-pc_status pc__relay_tree(pc__schema_tree **out, const pc__pml_env *env,
-                         const pc__relay_source *source)
+pc_status pc__system_format_tree(pc__schema_tree **out, const pc__pml_env *env,
+                                 const pc__system_format_source *source)
 {
-    relay_template t = {.source = source};
+    format_template t = {.source = source};
     pc__schema_tree *tree = NULL;
     *out = NULL;
     for (size_t i = 0; i < 3; i++)
@@ -238,7 +240,7 @@ pc_status pc__relay_tree(pc__schema_tree **out, const pc__pml_env *env,
     pc_status status = source->format ? parse_template(&t) : template_from_chat(&t, env->chat);
     if (status >= 0) {
         tree = pc__calloc(env->mem, 1, sizeof *tree);
-        status = tree ? build_relay_tree(tree, env, &t) : PC_ERR_NOMEM;
+        status = tree ? build_format_tree(tree, env, &t) : PC_ERR_NOMEM;
     }
     for (size_t i = 0; i < 3; i++)
         pc__bytes_free(&t.part[i]);
@@ -251,8 +253,8 @@ pc_status pc__relay_tree(pc__schema_tree **out, const pc__pml_env *env,
 
 /* Tokenises the text behind the slot's lead, so that a SentencePiece vocabulary puts no blank in
  * front of the user's first word. If no token ends where the lead ends: the text by itself. */
-pc_status pc__relay_user(const pc__pml_env *env, const pc__schema_tree *tree, const char *text,
-                         size_t size, int32_t **tokens, size_t *count)
+pc_status pc__system_format_user(const pc__pml_env *env, const pc__schema_tree *tree,
+                                 const char *text, size_t size, int32_t **tokens, size_t *count)
 {
     const char *behind = tree->slot ? tree->slot->text : "";
     size_t lead = tree->lead_count;
@@ -277,9 +279,9 @@ pc_status pc__relay_user(const pc__pml_env *env, const pc__schema_tree *tree, co
     return status;
 }
 
-pc_status pc__relay_user_tokens(const pc__pml_env *env, const pc__schema_tree *tree,
-                                const int32_t *given, size_t given_count, int32_t **tokens,
-                                size_t *count)
+pc_status pc__system_format_user_tokens(const pc__pml_env *env, const pc__schema_tree *tree,
+                                        const int32_t *given, size_t given_count, int32_t **tokens,
+                                        size_t *count)
 {
     pc__literal run = {.env = env};
     int32_t *behind = NULL;

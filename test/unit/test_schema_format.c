@@ -4,12 +4,14 @@
  * not those of a plain prefill of the whole text; leaks when an allocation fails. */
 #include "baseline.h"
 #include "toy_schema.h"
+#include <promptcache/sampling.h>
+#include <promptcache/prompt.h>
 
 static const char llama[] = "<s>[INST] <<SYS>>\n{__SYS_PROMPT}\n<</SYS>>\n\n{__USR_PROMPT} [/INST]";
 
-static pc_relay relay_of(const char *format, const char *system)
+static pc_system_format format_of(const char *format, const char *system)
 {
-    pc_relay r = PC_RELAY_INIT;
+    pc_system_format r = PC_SYSTEM_FORMAT_INIT;
     r.format = format;
     r.format_size = format ? strlen(format) : 0;
     r.system = system;
@@ -19,9 +21,9 @@ static pc_relay relay_of(const char *format, const char *system)
 
 static pc_schema *schema_of(const toy_world *w, const char *format, const char *system)
 {
-    pc_relay r = relay_of(format, system);
+    pc_system_format r = format_of(format, system);
     pc_schema *schema = NULL;
-    CHECK_OK(pc_schema_from_relay(&schema, w->model, &r));
+    CHECK_OK(pc_schema_from_format(&schema, w->model, &r));
     return schema;
 }
 
@@ -154,14 +156,14 @@ static void by_tokens(void)
     static const char pml[] =
         "<schema name=\"p\">the word <module name=\"m\">of all</module> is</schema>";
     int32_t ids[] = {TOY_BOS, 100, 101, TOY_EOS, 102}, got[64];
-    pc_relay r = relay_of("<s>{__SYS_PROMPT} {__USR_PROMPT}!", NULL);
+    pc_system_format r = format_of("<s>{__SYS_PROMPT} {__USR_PROMPT}!", NULL);
     pc_schema *schema = NULL;
     toy_world w;
     if (!CHECK(toy_start(&w, NULL, 0, 0, NULL)))
         return;
     r.tokens = ids;
     r.token_count = 5;
-    CHECK_OK(pc_schema_from_relay(&schema, w.model, &r));
+    CHECK_OK(pc_schema_from_format(&schema, w.model, &r));
     pc_prompt *prompt = fill(schema, "A");
     CHECK_INT(tokens_of(prompt, got), 7);
     CHECK(!memcmp(got, ids, sizeof ids) && got[5] == TOY_BYTES + 'A' && got[6] == TOY_BYTES + '!');
@@ -173,7 +175,7 @@ static void by_tokens(void)
     pc_prompt_free(prompt);
     pc_schema_free(schema);
     ids[2] = TOY_VOCAB;
-    CHECK_STATUS(pc_schema_from_relay(&schema, w.model, &r), PC_ERR_INVALID);
+    CHECK_STATUS(pc_schema_from_format(&schema, w.model, &r), PC_ERR_INVALID);
     CHECK_ERROR_HAS("token 2 is 299, the vocabulary has 299");
     CHECK(schema == NULL);
     toy_end(&w);
@@ -207,8 +209,8 @@ static void faults(void)
     if (!CHECK(toy_start(&w, NULL, 0, 0, NULL)))
         return;
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
-        pc_relay r = relay_of(cases[i].format, "all");
-        CHECK_STATUS(pc_schema_from_relay(&schema, w.model, &r), PC_ERR_PML);
+        pc_system_format r = format_of(cases[i].format, "all");
+        CHECK_STATUS(pc_schema_from_format(&schema, w.model, &r), PC_ERR_PML);
         CHECK_ERROR_HAS(cases[i].error);
         CHECK(schema == NULL);
     }
@@ -218,36 +220,36 @@ static void faults(void)
 static void arguments(void)
 {
     toy_world w;
-    pc_relay r = relay_of(llama, "all of it");
+    pc_system_format r = format_of(llama, "all of it");
     pc_schema *schema = NULL;
     pc_prompt *prompt = NULL;
     int32_t bad = -1;
     if (!CHECK(toy_start(&w, NULL, 0, 40, NULL)))
         return;
-    CHECK_STATUS(pc_schema_from_relay(NULL, w.model, &r), PC_ERR_INVALID);
-    CHECK_STATUS(pc_schema_from_relay(&schema, NULL, &r), PC_ERR_INVALID);
-    CHECK_STATUS(pc_schema_from_relay(&schema, w.model, NULL), PC_ERR_INVALID);
+    CHECK_STATUS(pc_schema_from_format(NULL, w.model, &r), PC_ERR_INVALID);
+    CHECK_STATUS(pc_schema_from_format(&schema, NULL, &r), PC_ERR_INVALID);
+    CHECK_STATUS(pc_schema_from_format(&schema, w.model, NULL), PC_ERR_INVALID);
     r.flags = 2;
-    CHECK_STATUS(pc_schema_from_relay(&schema, w.model, &r), PC_ERR_INVALID);
-    r.flags = PC_RELAY_CHAT; /* and a schema string */
-    CHECK_STATUS(pc_schema_from_relay(&schema, w.model, &r), PC_ERR_INVALID);
+    CHECK_STATUS(pc_schema_from_format(&schema, w.model, &r), PC_ERR_INVALID);
+    r.flags = PC_FORMAT_CHAT; /* and a schema string */
+    CHECK_STATUS(pc_schema_from_format(&schema, w.model, &r), PC_ERR_INVALID);
     r.flags = 0;
     r.format_file = "somewhere";
-    CHECK_STATUS(pc_schema_from_relay(&schema, w.model, &r), PC_ERR_INVALID);
+    CHECK_STATUS(pc_schema_from_format(&schema, w.model, &r), PC_ERR_INVALID);
     r.format_file = NULL;
     r.tokens = &bad;
-    CHECK_STATUS(pc_schema_from_relay(&schema, w.model, &r), PC_ERR_INVALID);
+    CHECK_STATUS(pc_schema_from_format(&schema, w.model, &r), PC_ERR_INVALID);
     r.tokens = NULL;
     r.name = "";
-    CHECK_STATUS(pc_schema_from_relay(&schema, w.model, &r), PC_ERR_INVALID);
+    CHECK_STATUS(pc_schema_from_format(&schema, w.model, &r), PC_ERR_INVALID);
     r.name = "n";
     r.system = NULL;
-    CHECK_STATUS(pc_schema_from_relay(&schema, w.model, &r), PC_ERR_INVALID);
+    CHECK_STATUS(pc_schema_from_format(&schema, w.model, &r), PC_ERR_INVALID);
     r.system_size = 0;
     r.system_file = "/nowhere/at/all";
-    CHECK_STATUS(pc_schema_from_relay(&schema, w.model, &r), PC_ERR_NOT_FOUND);
-    r = relay_of(llama, "this is more than the context of this model takes, by far");
-    CHECK_STATUS(pc_schema_from_relay(&schema, w.model, &r), PC_ERR_LIMIT);
+    CHECK_STATUS(pc_schema_from_format(&schema, w.model, &r), PC_ERR_NOT_FOUND);
+    r = format_of(llama, "this is more than the context of this model takes, by far");
+    CHECK_STATUS(pc_schema_from_format(&schema, w.model, &r), PC_ERR_LIMIT);
     CHECK(schema == NULL);
     schema = schema_of(&w, NULL, "the word");
     CHECK_STATUS(pc_prompt_fill(NULL, schema, "a", 1, NULL), PC_ERR_INVALID);
@@ -268,7 +270,7 @@ static void files(void)
     static const char format[] = "\xef\xbb\xbf[{__SYS_PROMPT}]\n{__USR_PROMPT} ->\n";
     char path[2][256];
     toy_world w;
-    pc_relay r = PC_RELAY_INIT;
+    pc_system_format r = PC_SYSTEM_FORMAT_INIT;
     pc_schema *schema = NULL;
     if (!CHECK(toy_start(&w, NULL, 0, 0, NULL)))
         return;
@@ -278,13 +280,13 @@ static void files(void)
     pc_test_write(path[1], "\nthe word\n", 10);
     r.format_file = path[0];
     r.system_file = path[1];
-    CHECK_OK(pc_schema_from_relay(&schema, w.model, &r));
+    CHECK_OK(pc_schema_from_format(&schema, w.model, &r));
     pc_prompt *prompt = fill(schema, "of it");
     is_text(&w, prompt, "<s>[the word]\nof it ->", PC_TOKENIZE_SPECIAL);
     pc_prompt_free(prompt);
     pc_schema_free(schema);
     pc_test_write(path[0], "a\n{b}", 5);
-    CHECK_STATUS(pc_schema_from_relay(&schema, w.model, &r), PC_ERR_PML);
+    CHECK_STATUS(pc_schema_from_format(&schema, w.model, &r), PC_ERR_PML);
     CHECK_ERROR_HAS("format.txt:2:1: a brace of the text must be doubled");
     toy_end(&w);
 }
@@ -327,7 +329,7 @@ static void no_memory(void)
     for (uint64_t at = 1, more = 1; more; at++) {
         pc_test_memory memory = {0};
         const pc_allocator mem = pc_test_allocator(&memory);
-        pc_relay r = relay_of(llama, "the word</s>");
+        pc_system_format r = format_of(llama, "the word</s>");
         pc_schema *schema = NULL;
         pc_prompt *prompt = NULL, *other = NULL;
         toy_world w;
@@ -335,7 +337,7 @@ static void no_memory(void)
             return;
         int32_t id = 200;
         memory.fail_at = memory.calls + at;
-        pc_status status = pc_schema_from_relay(&schema, w.model, &r);
+        pc_status status = pc_schema_from_format(&schema, w.model, &r);
         if (status >= 0)
             status = pc_prompt_fill(&prompt, schema, "what", 4, NULL);
         if (status >= 0)

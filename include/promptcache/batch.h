@@ -1,0 +1,141 @@
+/*
+ * promptcache/batch.h: requests that are stepped together, continued and branched.
+ * Conventions: promptcache.h.
+ *
+ * Copyright (c) The promptcache authors. SPDX-License-Identifier: Apache-2.0
+ */
+#ifndef PROMPTCACHE_BATCH_H
+#define PROMPTCACHE_BATCH_H
+
+#include "../promptcache.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* ---- Sequences and batches */
+
+typedef struct pc_batch pc_batch;
+
+/* Makes a request that is stepped in a batch. The first step looks up, encodes and prefills.
+ * options: as of pc_generate, copied; samples must be 0 or 1 (use pc_sequence_fork). The sequence
+ * holds prompt and cache, and a memo until its prompt is computed.
+ * Returns PC_ERR_MISMATCH and PC_ERR_UNSUPPORTED of the memo, as pc_generate.
+ * Handle: one thread at a time, with its batch, but for pc_sequence_cancel.
+ *
+ * A finished sequence gives its states back. With PC_GENERATE_KEEP it keeps them, whatever ended it
+ * (but for PC_ERR_DEAD), and can be pushed to, truncated and forked. If it was cancelled or failed,
+ * it is as after its last completed step; in its prefill: the next step prefills anew. */
+PC_API pc_status pc_sequence_new(pc_sequence **out, const pc_prompt *prompt, pc_cache *cache,
+                                 const pc_generate_options *options);
+
+typedef struct pc_fork_options {
+    size_t struct_size;
+    const pc_sampling *sampling; /* NULL: as the original's, with seed + the number of the fork */
+} pc_fork_options;
+
+/* A second continuation of everything so far, over the same memory. Neither changes what the other
+ * reads. Copies, and copies of those, are numbered from 1, as the samples of pc_generate. Returns
+ * PC_ERR_STATE as pc_sequence_push, and before the first step. */
+PC_API pc_status pc_sequence_fork(pc_sequence **out, const pc_sequence *sequence,
+                                  const pc_fork_options *options);
+/* Removes the sequence from its batch and frees it. Within a step (in a callback) it ends at once:
+ * no callback of it is called any more. Its memory goes when the step ends. */
+PC_API void pc_sequence_free(pc_sequence *sequence);
+/* Replaces sampling (its random numbers begin anew), max_tokens, stops, callbacks, priority and
+ * deadline_seconds. After the first step the other options must be as they were, or the default,
+ * which leaves them. Returns PC_ERR_STATE (names the field), and as pc_sequence_push. */
+PC_API pc_status pc_sequence_set_options(pc_sequence *sequence, const pc_generate_options *options);
+/* Ends the turn as if `cancelled` had said so: a step under way gives the sequence up soon, else
+ * the next step does. The next push or truncation takes that back. Any thread, at any time, as long
+ * as nobody frees the sequence meanwhile. */
+PC_API pc_status pc_sequence_cancel(pc_sequence *sequence);
+/* Tokens behind the prompt so far, sampled and pushed; and the final text of those sampled since
+ * the last push. Borrowed until the next step or change. */
+PC_API const int32_t *pc_sequence_tokens(const pc_sequence *sequence, size_t *count);
+PC_API const char *pc_sequence_text(const pc_sequence *sequence, size_t *size);
+/* PC_FINISH_…; NONE while it runs, and for NULL. */
+PC_API uint32_t pc_sequence_finish(const pc_sequence *sequence);
+/* The error that has finished the sequence, which becomes pc_error_text() too; else, and for NULL,
+ * PC_OK. *text (may be NULL): its text, or ""; borrowed until the next push or truncation. */
+PC_API pc_status pc_sequence_error(const pc_sequence *sequence, const char **text);
+/* Statistics of the request so far. */
+PC_API pc_status pc_sequence_get_stats(const pc_sequence *sequence, pc_stats *stats);
+/* Appends tokens: forced ones, or a further turn. The next step computes them and samples behind
+ * them. A finished sequence with PC_GENERATE_KEEP goes on, also with count 0; max_tokens counts
+ * anew. Returns PC_ERR_STATE (finished without PC_GENERATE_KEEP, or within a step), PC_ERR_LIMIT
+ * (beyond the model's context or the sequence's RoPE regime). */
+PC_API pc_status pc_sequence_push(pc_sequence *sequence, const int32_t *tokens, size_t count);
+/* Appends a user's turn in the model's chat template: closes the answer (but for a stop token that
+ * was just sampled), adds the text, opens the next answer.
+ * Returns as pc_sequence_push; PC_ERR_UNSUPPORTED if the chat template is not known, or would write
+ * the last answer or this text otherwise than as they are (doc/pml.md). */
+PC_API pc_status pc_sequence_push_turn(pc_sequence *sequence, const char *text, size_t size);
+/* Drops all but the first `count` tokens behind the prompt, with their states. Text that on_text
+ * got is not taken back. The next step samples behind the rest, as if there had never been more.
+ * The sequence is unfinished again, unless the context ends there. To replace the last sampled
+ * token, truncate to one less and push another. Returns PC_ERR_UNSUPPORTED (an application's model
+ * without truncate; or count is 0 and the prompt's highest position was not computed last),
+ * PC_ERR_STATE as pc_sequence_push. */
+PC_API pc_status pc_sequence_truncate(pc_sequence *sequence, size_t count);
+/* Logits [*count = vocab] behind all tokens but the last sampled one. NULL without
+ * PC_GENERATE_LOGITS and before the first step, or behind a failed one. Borrowed until the next. */
+PC_API const float *pc_sequence_logits(const pc_sequence *sequence, size_t *count);
+
+typedef struct pc_batch_options {
+    size_t struct_size;
+    uint32_t max_sequences; /* most sequences in the batch; 0: no limit */
+    /* A step computes at most one token of a sequence behind its prompt, and at most so many tokens
+     * in all. 0: no limit; others are PC_ERR_UNSUPPORTED in this version. */
+    uint32_t step_tokens;
+} pc_batch_options;
+
+/* Sequences of one model that are stepped together. They may join and leave between steps. K and V
+ * that several of them hold are read once for all (Hydragen, sections 3.1 and 3.2; RelayAttention,
+ * section 3.3). The batch does not own its sequences.
+ * Handle: one thread at a time, with its sequences. */
+PC_API pc_status pc_batch_new(pc_batch **out, const pc_model *model,
+                              const pc_batch_options *options);
+/* Its sequences stay. Within a step they leave at once, and those that it computes finish it. */
+PC_API void pc_batch_free(pc_batch *batch);
+/* Returns PC_ERR_MISMATCH (of another model), PC_ERR_STATE (it is in a batch), PC_ERR_LIMIT
+ * (max_sequences). */
+PC_API pc_status pc_batch_add(pc_batch *batch, pc_sequence *sequence);
+/* Returns PC_ERR_NOT_FOUND if the sequence is not in this batch. */
+PC_API pc_status pc_batch_remove(pc_batch *batch, pc_sequence *sequence);
+/* The tokens that the next step reads. */
+typedef struct pc_batch_stats {
+    size_t struct_size;
+    uint64_t sequences;     /* sequences in the batch */
+    uint64_t running;       /* not finished; the next two are theirs */
+    uint64_t tokens_seen;   /* each token counts once for every sequence that sees it */
+    uint64_t tokens_stored; /* each token counts once */
+} pc_batch_stats;
+/* Counts what the next step reads. */
+PC_API pc_status pc_batch_get_stats(const pc_batch *batch, pc_batch_stats *stats);
+/* Computes one token for every unfinished sequence; the first step of a sequence prefills it, by
+ * `priority`, then in the order of joining. Blocks. Returns PC_OK (some go on), PC_END (all are
+ * finished), or an error of the batch itself: PC_ERR_NOMEM (call it again), PC_ERR_STATE (a step of
+ * a sequence is under way). An error of a sequence finishes that one alone (pc_sequence_error). */
+PC_API pc_status pc_batch_step(pc_batch *batch);
+/* The sequences [*count] that got a token or finished in the last step and are still in the batch,
+ * in its order. Borrowed until the next step or change of the batch. */
+PC_API pc_sequence *const *pc_batch_changed(const pc_batch *batch, size_t *count);
+
+/* ---- INIT macros */
+
+/* clang-format off */
+#define PC_FORK_OPTIONS_INIT {sizeof(pc_fork_options), NULL}
+#define PC_BATCH_OPTIONS_INIT {sizeof(pc_batch_options), 0, 0}
+#define PC_BATCH_STATS_INIT {sizeof(pc_batch_stats), 0, 0, 0, 0}
+/* clang-format on */
+
+/* As pc_context_options_init. */
+PC_API void pc_fork_options_init(pc_fork_options *options, size_t size);
+PC_API void pc_batch_options_init(pc_batch_options *options, size_t size);
+PC_API void pc_batch_stats_init(pc_batch_stats *stats, size_t size);
+
+#ifdef __cplusplus
+}
+#endif
+#endif /* PROMPTCACHE_BATCH_H */

@@ -5,6 +5,7 @@
 #include <promptcache.h>
 #include <promptcache/admin.h>
 #include <promptcache/batch.h>
+#include <promptcache/prompt.h>
 #include <stdio.h>
 #include <string.h>
 

@@ -4,14 +4,18 @@
  *
  * Copyright (c) The promptcache authors. SPDX-License-Identifier: Apache-2.0
  *
- * This header has what every user needs: context, model, cache, schema, prompt, generation,
- * sequences and batches. Further headers, for the same library:
- *   promptcache/extend.h  your own model, codecs, K/V of another runtime, segments by hand
- *   promptcache/attend.h  attention over your own queries, keys and values
- *   promptcache/memo.h    embeddings and classes; attention maps of similar prompts
- *   promptcache/admin.h   folders of records, system prompts by name, costs of this machine,
- *                         model files before they are loaded
- *   promptcache/bench.h   baselines, random models, traces: for measuring, without promise
+ * This header has what every user needs: context, model, cache, schema, prompt, generation;
+ * one request at a time. Further headers, for the same library:
+ *   promptcache/batch.h     sequences: requests that are stepped together, continued and branched
+ *   promptcache/sampling.h  how tokens are drawn, and what is told of drawn ones
+ *   promptcache/prompt.h    schemas and prompts without PML; their layout
+ *   promptcache/cache.h     statistics, events, pins, quotas; K/V of another runtime by key
+ *   promptcache/extend.h    your own model, codecs, segments by hand
+ *   promptcache/attend.h    attention over your own queries, keys and values
+ *   promptcache/memo.h      embeddings and classes; attention maps of similar prompts
+ *   promptcache/admin.h     folders of records, system prompts by name, costs of this machine,
+ *                           model files before they are loaded
+ *   promptcache/bench.h     baselines, random models, traces: for measuring, without promise
  *
  * The smallest useful program. It answers a prompt of cached modules and prints where its tokens
  * came from (test/consumer builds and runs exactly this text):
@@ -82,7 +86,7 @@
  *   locked* objects at once; other objects belong to one thread at a time. Free an object when no
  *   call uses it any more (doc/threading.md).
  * - Calls return at once unless they compute, read or write files, or say that they block.
- * - Everything is since version 0.1.
+ * - Everything is since version 0.9.
  *
  * Caveats
  * - After fork(), a child computes on one thread. It cannot use caches with tiers below RAM, memos
@@ -112,11 +116,11 @@ extern "C" {
 /* ---- Version */
 
 #define PC_VERSION_MAJOR 0
-#define PC_VERSION_MINOR 1
+#define PC_VERSION_MINOR 9
 #define PC_VERSION_PATCH 0
 #define PC_ABI_VERSION 1 /* the soname */
 
-/* "0.1.0". Static. Any thread. */
+/* "0.9.0". Static. Any thread. */
 PC_API const char *pc_version(void);
 /* PC_ABI_VERSION of the library that runs. Any thread. */
 PC_API uint32_t pc_abi_version(void);
@@ -159,19 +163,10 @@ PC_API const char *pc_error_text(void);
 /* Says why a function of the application fails. Call it right before that function returns an error
  * or cancels. The library's call that fails for this reason puts the text into pc_error_text,
  * behind the function's name: "the application's model: step: out of device memory". text: one
- * line, cut at 511 bytes, copied, made fit as by pc_text_show; NULL or "": no text. If the
- * function succeeds after all, the text is not used. Elsewhere it sets this thread's error text.
- * Any thread. */
+ * line, cut at 511 bytes, copied, made fit as by pc_text_show (admin.h); NULL or "": no text. If
+ * the function succeeds after all, the text is not used. Elsewhere it sets this thread's error
+ * text. Any thread. */
 PC_API void pc_error_set(const char *text);
-/* Makes foreign text fit to be shown: the name in a file, the answer of a server. Writes one line
- * of UTF-8. Control characters, which a terminal obeys, marks that turn the direction of text, and
- * characters without width are written as "<U+001B>"; blanks of other kinds become spaces; bytes
- * that are not UTF-8 become U+FFFD. Error texts and lines of the log have been through it; texts in
- * results are as the files have them. Writes at most room - 1 bytes and a NUL; what does not fit
- * ends in "...", between characters. text: `size` bytes, which may have NULs; NULL: none. Returns
- * the bytes written; 0 if out is NULL or room 0. Eight bytes of room for each of `size` are always
- * enough. Any thread. */
-PC_API size_t pc_text_show(const char *text, size_t size, char *out, size_t room);
 
 /* ---- Context */
 
@@ -574,14 +569,6 @@ PC_API pc_status pc_prompt_from_tokens(pc_prompt **out, const pc_model *model,
                                        const pc_prompt_options *options);
 PC_API pc_status pc_prompt_from_text(pc_prompt **out, const pc_model *model, const char *text,
                                      size_t size, const pc_prompt_options *options);
-/* A prompt of a schema without PML: the schema's anonymous texts, then this text in the user slot,
- * or at the end if there is none. Blanks at the ends of the text are dropped; tokens are taken as
- * they are. Returns PC_ERR_LIMIT. */
-PC_API pc_status pc_prompt_fill(pc_prompt **out, const pc_schema *schema, const char *text,
-                                size_t size, const pc_prompt_options *options);
-PC_API pc_status pc_prompt_fill_tokens(pc_prompt **out, const pc_schema *schema,
-                                       const int32_t *tokens, size_t count,
-                                       const pc_prompt_options *options);
 PC_API void pc_prompt_free(pc_prompt *prompt);
 
 /* ---- Generation */

@@ -1,6 +1,6 @@
 /*
  * promptcache/admin.h: system prompts by name, model files before they are loaded, folders of
- * records, costs of this machine, plug-in modules.
+ * records, costs of this machine, plug-in modules, foreign text.
  * Conventions: promptcache.h.
  *
  * Copyright (c) The promptcache authors. SPDX-License-Identifier: Apache-2.0
@@ -291,6 +291,18 @@ typedef struct pc_plugin_info {
 /* The plug-in module with this index, from 0; opens it, as its first use would. Blocks while a file
  * is loaded. Returns PC_ERR_NOT_FOUND beyond the last. */
 PC_API pc_status pc_plugin_get(size_t index, pc_plugin_info *info);
+
+/* ---- Foreign text */
+
+/* Makes foreign text fit to be shown: the name in a file, the answer of a server. Writes one line
+ * of UTF-8. Control characters, which a terminal obeys, marks that turn the direction of text, and
+ * characters without width are written as "<U+001B>"; blanks of other kinds become spaces; bytes
+ * that are not UTF-8 become U+FFFD. Error texts and lines of the log have been through it; texts in
+ * results are as the files have them. Writes at most room - 1 bytes and a NUL; what does not fit
+ * ends in "...", between characters. text: `size` bytes, which may have NULs; NULL: none. Returns
+ * the bytes written; 0 if out is NULL or room 0. Eight bytes of room for each of `size` are always
+ * enough. Any thread. */
+PC_API size_t pc_text_show(const char *text, size_t size, char *out, size_t room);
 
 /* ---- INIT macros */
 

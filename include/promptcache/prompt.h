@@ -47,6 +47,15 @@ typedef struct pc_system_format {
 PC_API pc_status pc_schema_from_format(pc_schema **out, const pc_model *model,
                                        const pc_system_format *format);
 
+/* A prompt of a schema without PML: the schema's anonymous texts, then this text in the user slot,
+ * or at the end if there is none. Blanks at the ends of the text are dropped; tokens are taken as
+ * they are. Returns PC_ERR_LIMIT. */
+PC_API pc_status pc_prompt_fill(pc_prompt **out, const pc_schema *schema, const char *text,
+                                size_t size, const pc_prompt_options *options);
+PC_API pc_status pc_prompt_fill_tokens(pc_prompt **out, const pc_schema *schema,
+                                       const int32_t *tokens, size_t count,
+                                       const pc_prompt_options *options);
+
 /* ---- Layout */
 
 /* Elements of a schema: pc_item.kind. */

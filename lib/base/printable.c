@@ -1,6 +1,7 @@
 /* Replaces what must not be shown as it is; cuts between characters. */
 #include "base/printable.h"
 
+#include <promptcache/admin.h>
 #include <stdio.h>
 #include <string.h>
 

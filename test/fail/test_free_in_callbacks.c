@@ -8,6 +8,7 @@
 #include <promptcache/cache.h>
 #include <promptcache/prompt.h>
 #include <promptcache/batch.h>
+#include <promptcache/admin.h>
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>

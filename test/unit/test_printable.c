@@ -3,6 +3,7 @@
  * of; a write beyond the room. */
 #include "base/printable.h"
 
+#include <promptcache/admin.h>
 #include <string.h>
 
 #include "base/fail.h"

@@ -1,6 +1,7 @@
 /* Errors, results and Ctrl-C of all commands. */
 #include "program.h"
 
+#include <promptcache/admin.h>
 #include <errno.h>
 #include <math.h>
 #include <poll.h>

@@ -3,6 +3,7 @@
 #include <promptcache/bench.h>
 #include <promptcache/memo.h>
 #include <promptcache/sampling.h>
+#include <promptcache/prompt.h>
 #include <float.h>
 #include <math.h>
 #include <stdlib.h>

@@ -1,5 +1,6 @@
 /* show: the layout of a schema as a table, as JSON or as a picture (layout_svg.c). */
 #include <promptcache/prompt.h>
+#include <promptcache/admin.h>
 #include <string.h>
 #include <sys/stat.h>
 

@@ -351,7 +351,7 @@ pc_status pc_plan_new(pc_plan **out, pc_context *context, const pc_plan_args *ar
     if (!out)
         return pc__fail(PC_ERR_INVALID, "pc_plan_new: out is NULL");
     *out = NULL;
-    PC__TRY_RETURN(pc__options_read(&read, sizeof read, PC__V1_SIZE(pc_plan_args, flags), args,
+    PC__TRY_RETURN(pc__options_read(&read, sizeof read, PC__V1_SIZE(pc_plan_args, dtypes), args,
                                     "pc_plan_args"));
     if (!context || !args || !read.shape || !read.first || (read.row_count && !read.positions))
         return pc__fail(PC_ERR_INVALID,
@@ -517,7 +517,7 @@ pc_status pc_attend(pc_plan *plan, const pc_attend_args *args)
     PC__HOLD(pc_plan, plan);
     pc_attend_args read;
     pc__attn_layer layer = {0};
-    PC__TRY_RETURN(pc__options_read(&read, sizeof read, PC__V1_SIZE(pc_attend_args, soft_cap), args,
+    PC__TRY_RETURN(pc__options_read(&read, sizeof read, PC__V1_SIZE(pc_attend_args, chunk), args,
                                     "pc_attend_args"));
     if (!plan || !args || !read.q || !read.out || (plan->run_count && !read.pages))
         return pc__fail(PC_ERR_INVALID, "pc_attend: plan, args, q, out or pages is NULL");

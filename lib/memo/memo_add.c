@@ -33,8 +33,8 @@ typedef struct add_batch {
 
 pc_status pc__memo_work_read(pc_memo_work *out, const pc_memo_work *work)
 {
-    PC__TRY_RETURN(
-        pc__options_read(out, sizeof *out, PC__V1_SIZE(pc_memo_work, alpha), work, "pc_memo_work"));
+    PC__TRY_RETURN(pc__options_read(out, sizeof *out, PC__V1_SIZE(pc_memo_work, hit_percentile),
+                                    work, "pc_memo_work"));
     PC__TRY_RETURN(pc__check_enum("pc_memo_work", "loss", out->loss, PC_LOSS_KL));
     if (!(out->alpha >= 0) || out->alpha > 1e6 || isnan(out->limit))
         return pc__fail(PC_ERR_INVALID, "pc_memo_work: alpha is %g, limit is %g", out->alpha,

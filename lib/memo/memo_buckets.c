@@ -46,7 +46,7 @@ pc_status pc_memo_get_bucket(pc_memo *memo, size_t index, pc_memo_bucket *bucket
     out.reason = out.open ? PC_REASON_NONE : out.reason;
     out.verified_loss = b.verified ? b.loss_sum / (double)b.verified : 0;
     out.verified = b.verified;
-    return pc__result_write(bucket, PC__V1_SIZE(pc_memo_bucket, verified), &out, sizeof out,
+    return pc__result_write(bucket, PC__V1_SIZE(pc_memo_bucket, hit_loss_worst), &out, sizeof out,
                             "pc_memo_bucket");
 }
 
@@ -96,8 +96,8 @@ pc_status pc_memo_set_threshold(pc_memo *memo, size_t index, double threshold, u
     PC__HOLD(pc_memo, memo);
     pc_memo_bucket m, tuning;
     PC__TRY_RETURN(check_bucket(memo, index, "pc_memo_set_threshold"));
-    PC__TRY_RETURN(pc__options_read(&m, sizeof m, PC__V1_SIZE(pc_memo_bucket, verified), measured,
-                                    "pc_memo_bucket"));
+    PC__TRY_RETURN(pc__options_read(&m, sizeof m, PC__V1_SIZE(pc_memo_bucket, hit_loss_worst),
+                                    measured, "pc_memo_bucket"));
     if (!(m.hit_percentile >= 0 && m.hit_percentile <= 100) || !isfinite(m.hit_loss)
         || !isfinite(m.hit_loss_high) || !isfinite(m.hit_loss_worst))
         return pc__fail(
@@ -153,7 +153,7 @@ pc_status pc_memo_get_stats(pc_memo *memo, pc_memo_stats *stats)
     pthread_rwlock_rdlock(&memo->guard);
     out.outputs = memo->outputs;
     pthread_rwlock_unlock(&memo->guard);
-    return pc__result_write(stats, PC__V1_SIZE(pc_memo_stats, budget_bytes), &out, sizeof out,
+    return pc__result_write(stats, PC__V1_SIZE(pc_memo_stats, outputs), &out, sizeof out,
                             "pc_memo_stats");
 }
 

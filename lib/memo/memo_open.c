@@ -14,7 +14,7 @@ enum { MOST_TOKENS = 4096, FIRST_BUCKET = 16 };
 
 static pc_status read_memo_options(pc_memo_options *out, const pc_memo_options *options)
 {
-    PC__TRY_RETURN(pc__options_read(out, sizeof *out, PC__V1_SIZE(pc_memo_options, disabled_user),
+    PC__TRY_RETURN(pc__options_read(out, sizeof *out, PC__V1_SIZE(pc_memo_options, output_pool),
                                     options, "pc_memo_options"));
     PC__TRY_RETURN(
         pc__check_flags("pc_memo_options", out->flags, PC_MEMO_READ_ONLY | PC_MEMO_LAYERS));

@@ -115,7 +115,7 @@ pc_status pc_model_get_info(const pc_model *model, pc_model_info *info)
 {
     if (!model)
         return pc__fail(PC_ERR_INVALID, "pc_model_get_info: model is NULL");
-    return pc__result_write(info, PC__V1_SIZE(pc_model_info, classes), &model->info,
+    return pc__result_write(info, PC__V1_SIZE(pc_model_info, head_flops), &model->info,
                             sizeof model->info, "pc_model_info");
 }
 
@@ -268,7 +268,7 @@ pc_status pc_model_from_ops(pc_model **out, pc_context *context, const pc_model_
     *out = NULL;
     if (!context || !ops)
         return pc__fail(PC_ERR_INVALID, "pc_model_from_ops: context or ops is NULL");
-    PC__TRY(pc__options_read(&o, sizeof o, PC__V1_SIZE(pc_model_options, progress_user), options,
+    PC__TRY(pc__options_read(&o, sizeof o, PC__V1_SIZE(pc_model_options, packed_weights), options,
                              "pc_model_options"),
             done);
     if (o.kv || o.flags || o.compute)
@@ -276,8 +276,8 @@ pc_status pc_model_from_ops(pc_model **out, pc_context *context, const pc_model_
             PC_ERR_INVALID,
             "pc_model_from_ops: compute, kv and flags must be 0 for an application's model");
     PC__TRY(pc__model_new(&model, context), done);
-    PC__TRY(pc__options_read(&model->ops, sizeof model->ops, PC__V1_SIZE(pc_model_ops, deviation),
-                             ops, "pc_model_ops"),
+    PC__TRY(pc__options_read(&model->ops, sizeof model->ops,
+                             PC__V1_SIZE(pc_model_ops, import_segment), ops, "pc_model_ops"),
             done);
     PC__TRY(check_ops(&model->ops), done);
     model->user = user;

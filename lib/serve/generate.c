@@ -64,7 +64,7 @@ static void sum_stats(const generating *g, pc_stats *stats)
         if (g->samples[i]->stats.seconds_decode > s.seconds_decode)
             s.seconds_decode = g->samples[i]->stats.seconds_decode;
     }
-    pc__result_write(stats, PC__V1_SIZE(pc_stats, seconds_decode), &s, sizeof s, "pc_stats");
+    pc__result_write(stats, PC__V1_SIZE(pc_stats, tokens_uncached), &s, sizeof s, "pc_stats");
 }
 
 static void end_generating(generating *g, pc_stats *stats)
@@ -81,7 +81,7 @@ static pc_status check_arguments(const pc_prompt *prompt, pc_stats *stats)
 {
     static const pc_stats nothing = PC__STATS_START;
     if (stats) {
-        PC__TRY_RETURN(pc__result_write(stats, PC__V1_SIZE(pc_stats, seconds_decode), &nothing,
+        PC__TRY_RETURN(pc__result_write(stats, PC__V1_SIZE(pc_stats, tokens_uncached), &nothing,
                                         sizeof nothing, "pc_stats"));
     }
     if (!prompt)

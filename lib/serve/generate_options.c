@@ -217,8 +217,8 @@ pc_status pc__generation_init(pc__generation *g, const pc_model *model,
     void *copy;
     pc_status status;
     memset(g, 0, sizeof *g);
-    PC__TRY_RETURN(pc__options_read(&o, sizeof o, PC__V1_SIZE(pc_generate_options, flags), options,
-                                    "pc_generate_options"));
+    PC__TRY_RETURN(pc__options_read(&o, sizeof o, PC__V1_SIZE(pc_generate_options, on_token_user),
+                                    options, "pc_generate_options"));
     PC__TRY_RETURN(pc__array_in(&salts, &copy, mem, PC__ARRAY(call, "salts", pc_salt, size),
                                 o.salts, o.salt_stride, o.salt_count));
     o.salts = salts;

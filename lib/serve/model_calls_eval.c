@@ -400,8 +400,8 @@ pc_status pc_eval(const pc_model *model, const pc_eval_args *args)
     pc_status status;
     if (!model || !args)
         return pc__fail(PC_ERR_INVALID, "pc_eval: model or args is NULL");
-    PC__TRY_RETURN(pc__options_read(&a, sizeof a, PC__V1_SIZE(pc_eval_args, trace_user), args,
-                                    "pc_eval_args"));
+    PC__TRY_RETURN(
+        pc__options_read(&a, sizeof a, PC__V1_SIZE(pc_eval_args, maps), args, "pc_eval_args"));
     status = read_lanes(&dense, &model->context->mem, &a);
     for (size_t l = 0; status >= 0 && a.segments && l < a.lane_count; l++)
         a.segments[l] = NULL;

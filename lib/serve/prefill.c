@@ -406,7 +406,7 @@ static pc_status prefill_all(const pc_model *model, const pc_input *inputs, size
     end_prefill(&w);
     pc_memo_free(w.options.memo);
     if (status >= 0 && stats)
-        status = pc__result_write(stats, PC__V1_SIZE(pc_prefill_stats, seconds_verify), &w.stats,
+        status = pc__result_write(stats, PC__V1_SIZE(pc_prefill_stats, output_hits), &w.stats,
                                   sizeof w.stats, "pc_prefill_stats");
     return status < 0 ? status : PC_OK;
 }

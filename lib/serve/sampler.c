@@ -47,7 +47,7 @@ static pc_status check_biases(const pc_sampling *o, const char *call)
 pc_status pc__sampling_read(pc_sampling *o, const pc_sampling *in, const char *call)
 {
     PC__TRY_RETURN(
-        pc__options_read(o, sizeof *o, PC__V1_SIZE(pc_sampling, seed), in, "pc_sampling"));
+        pc__options_read(o, sizeof *o, PC__V1_SIZE(pc_sampling, bias_count), in, "pc_sampling"));
     PC__TRY_RETURN(check_number(call, "temperature", o->temperature, 0, FLT_MAX));
     PC__TRY_RETURN(check_number(call, "top_p", o->top_p, 0, 1));
     PC__TRY_RETURN(check_number(call, "repetition_penalty", o->repetition_penalty, 0, FLT_MAX));

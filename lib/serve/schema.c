@@ -87,8 +87,9 @@ pc_status pc__schema_keys(const pc_schema *schema, const pc__recipe *recipe, con
 pc_status pc__encode_options_read(pc_encode_options *out, const pc_encode_options *options,
                                   const pc_schema *schema, const pc_cache *cache, const char *call)
 {
-    PC__TRY_RETURN(pc__options_read(out, sizeof *out, PC__V1_SIZE(pc_encode_options, progress_user),
-                                    options, "pc_encode_options"));
+    PC__TRY_RETURN(pc__options_read(out, sizeof *out,
+                                    PC__V1_SIZE(pc_encode_options, rope_regime_length), options,
+                                    "pc_encode_options"));
     if (!schema || !cache)
         return pc__fail(PC_ERR_INVALID, "%s: schema or cache is NULL", call);
     if (out->reserved || out->encoding > PC_ENCODE_EXACT)

@@ -156,7 +156,8 @@ pc_status pc_systems_new(pc_systems **out, const pc_model *model, pc_cache *cach
     *out = NULL;
     if (!model || !cache)
         return pc__fail(PC_ERR_INVALID, "pc_systems_new: model or cache is NULL");
-    PC__TRY_RETURN(pc__options_read(&o, sizeof o, PC__V1_SIZE(pc_systems_options, flags), options,
+    PC__TRY_RETURN(pc__options_read(&o, sizeof o,
+                                    PC__V1_SIZE(pc_systems_options, rope_regime_length), options,
                                     "pc_systems_options"));
     PC__TRY_RETURN(check_systems_options(&o));
     PC__TRY_RETURN(pc__model_can_go_on(model));

@@ -593,6 +593,6 @@ pc_status pc_sequence_get_stats(const pc_sequence *sequence, pc_stats *stats)
 {
     if (!sequence || !stats)
         return pc__fail(PC_ERR_INVALID, "pc_sequence_get_stats: sequence or stats is NULL");
-    return pc__result_write(stats, PC__V1_SIZE(pc_stats, seconds_decode), &sequence->stats,
+    return pc__result_write(stats, PC__V1_SIZE(pc_stats, tokens_uncached), &sequence->stats,
                             sizeof sequence->stats, "pc_stats");
 }

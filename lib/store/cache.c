@@ -250,7 +250,7 @@ pc_status pc_cache_get_stats(pc_cache *cache, pc_cache_stats *stats)
     if (s.lookups < s.hits) /* others may have followed the reading of hits */
         s.lookups = s.hits;
     s.misses = s.lookups - s.hits;
-    return pc__result_write(stats, PC__V1_SIZE(pc_cache_stats, budget_bytes), &s, sizeof s,
+    return pc__result_write(stats, PC__V1_SIZE(pc_cache_stats, dropped), &s, sizeof s,
                             "pc_cache_stats");
 }
 
@@ -278,7 +278,7 @@ pc_status pc_cache_get_tier_stats(pc_cache *cache, uint32_t tier, pc_tier_stats 
     if (tier == PC_TIER_NONE || tier >= PC_TIER_COUNT)
         return pc__fail(PC_ERR_INVALID, "pc_cache_get_tier_stats: there is no tier %u", tier);
     pc__cache_tier_stats(cache, tier, &s);
-    return pc__result_write(stats, PC__V1_SIZE(pc_tier_stats, seconds_written), &s, sizeof s,
+    return pc__result_write(stats, PC__V1_SIZE(pc_tier_stats, dropped), &s, sizeof s,
                             "pc_tier_stats");
 }
 

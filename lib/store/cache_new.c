@@ -283,7 +283,7 @@ pc_status pc__cache_new_over(pc_cache **out, pc_context *context, const pc_cache
     pc_status status;
     int lower;
     *out = NULL;
-    PC__TRY(pc__options_read(&o, sizeof o, PC__V1_SIZE(pc_cache_options, flags), options,
+    PC__TRY(pc__options_read(&o, sizeof o, PC__V1_SIZE(pc_cache_options, reserved), options,
                              "pc_cache_options"),
             done);
     PC__TRY(check_cache_options(&o), done);

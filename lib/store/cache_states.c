@@ -80,7 +80,7 @@ pc_status pc_key_segment(uint8_t key[32], const pc_key_segment_args *args)
 
 static pc_status read_put_options(pc_put_options *o, const pc_put_options *options)
 {
-    PC__TRY_RETURN(pc__options_read(o, sizeof *o, PC__V1_SIZE(pc_put_options, salt_size), options,
+    PC__TRY_RETURN(pc__options_read(o, sizeof *o, PC__V1_SIZE(pc_put_options, flags), options,
                                     "pc_put_options"));
     PC__TRY_RETURN(pc__check_flags("pc_put_options", o->flags, PC_PUT_WAIT));
     if (o->reserved || !o->salt != !o->salt_size)

@@ -15,15 +15,13 @@ from public_header import Header
 
 TOP = """/* The binary interface of release %d.%d on 64-bit machines, as test/abi/freeze.py printed
  * it. Catches: a field that was moved, removed, put in between or given another size, a constant
- * with another value. Structs that start with struct_size may have grown at their end in later
- * releases, the others not at all. */
+ * with another value. Structs may have grown at their end in later releases. */
 %s
 
 #define SAME(what, value) _Static_assert((what) == (value), #what)
 #define AT(type, field, offset) SAME(offsetof(type, field), offset)
-#define FIXED(type, size) SAME(sizeof(type), size)
 #if PC_VERSION_MAJOR == %d && PC_VERSION_MINOR == %d
-#define GROWS(type, size) FIXED(type, size)
+#define GROWS(type, size) SAME(sizeof(type), size)
 #else
 #define GROWS(type, size) _Static_assert(sizeof(type) >= (size), #type)
 #endif
@@ -59,8 +57,7 @@ def freeze(path, compiler):
     values = measure(header, path, compiler)
     lines = [TOP % (header.version + ("\n".join(header.includes),) + header.version)]
     for name, fields in header.structs.items():
-        grows = fields[0] == "struct_size"
-        lines.append(f"\n{'GROWS' if grows else 'FIXED'}({name}, {next(values)});")
+        lines.append(f"\nGROWS({name}, {next(values)});")
         lines += [f"AT({name}, {field}, {next(values)});" for field in fields]
     lines.append("\n#endif\n")
     lines += [f"SAME({name}, {value});" for name, (value, _) in header.codes.items()]

@@ -72,7 +72,7 @@ static const pc_read_case read_cases[] = {
     PC_READ_CASE(pc_key_segment_args, use_segment, &of_segment, 64, PC_NO_FIELD, PC_NO_FIELD, 0, 0),
     PC_READ_CASE(pc_raw, use_wrap, &raw, 136, PC_NO_FIELD, PC_NO_FIELD, 0, 0),
     PC_READ_CASE(pc_raw, use_expect, &raw, 136, PC_NO_FIELD, PC_NO_FIELD, 0, 0),
-    PC_READ_CASE(pc_put_options, use_put, &put_init, 56, PC_FIELD(pc_put_options, reserved),
+    PC_READ_CASE(pc_put_options, use_put, &put_init, 64, PC_FIELD(pc_put_options, reserved),
                  PC_NO_FIELD, 0, 1),
 };
 

@@ -71,9 +71,9 @@ static const pc_write_case costs_case = {"pc_costs", fill_costs, sizeof(pc_costs
 static const pc_read_case cases[] = {
     PC_READ_CASE(pc_attend_shape, use_shape, &shape, 32, PC_FIELD(pc_attend_shape, reserved),
                  PC_NO_FIELD, 0, 0),
-    PC_READ_CASE(pc_plan_args, use_plan, &plan_args, 72, PC_NO_FIELD, PC_FIELD(pc_plan_args, flags),
+    PC_READ_CASE(pc_plan_args, use_plan, &plan_args, 96, PC_NO_FIELD, PC_FIELD(pc_plan_args, flags),
                  PC_PLAN_PER_ROW, 0),
-    PC_READ_CASE(pc_attend_args, use_attend, &attend_args, 72, PC_NO_FIELD, PC_NO_FIELD, 0, 0),
+    PC_READ_CASE(pc_attend_args, use_attend, &attend_args, 96, PC_NO_FIELD, PC_NO_FIELD, 0, 0),
     PC_READ_CASE(pc_rope, use_rope, &rope, 32, PC_FIELD(pc_rope, reserved), PC_NO_FIELD, 0, 1),
     PC_READ_CASE(pc_calibrate_options, use_calibrate, &calibrate_args, 32, PC_NO_FIELD, PC_NO_FIELD,
                  0, 1),

@@ -30,7 +30,7 @@ static pc_status fill_info(void *result)
 static const pc_read_case read_case = PC_READ_CASE(pc_folder_options, use_options, &init, 24,
                                                    PC_NO_FIELD, PC_FIELD(pc_folder_options, flags),
                                                    0, 1);
-static const pc_write_case write_case = {"pc_record_info", fill_info, sizeof(pc_record_info), 200};
+static const pc_write_case write_case = {"pc_record_info", fill_info, sizeof(pc_record_info), 384};
 
 static void fill_folder(void)
 {

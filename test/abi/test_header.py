@@ -1,11 +1,12 @@
 #!/usr/bin/env python3
 """Catches: an option or result struct without struct_size at its start, without an INIT macro or
-without an init function (what that writes: test_extremes), an INIT macro that forgets a field (in C
-or C++) or sets one to anything but zero, a public function without PC_API, types in the header that
-differ between compilers, a constant that generators of bindings (cffi, bindgen) do not see because
-it is a macro with a cast or a call in it, flags that warn when somebody sets them, a code that
-doc/errors.md does not explain or explains with other words than the header, a field, constant or
-function for measuring outside bench.h."""
+without an init function (what that writes: test_extremes), an array of structs without a
+stride, an INIT macro that forgets a field (in C or C++) or sets one to anything but zero, a
+public function without PC_API, types in the header that differ between compilers, a constant
+that generators of bindings (cffi, bindgen) do not see because it is a macro with a cast or a
+call in it, flags that warn when somebody sets them, a code that doc/errors.md does not explain
+or explains with other words than the header, a field, constant or function for measuring
+outside bench.h."""
 import os
 import re
 import shutil
@@ -45,6 +46,23 @@ tried = "".join(open(os.path.join(root, "test", "abi", name), encoding="utf-8").
 failures += [f"no test of test/abi tries the rules of struct_size on {name}" for name in sized
              if name not in GIVEN_BY_LIBRARY and f"sizeof({name})" not in tried
              and f"CASE({name}," not in tried]
+# Every other struct is an element of arrays, which have a stride beside them, so that it can grow.
+# An own model gets one pc_span by itself; the library has made it, so that it is long enough.
+elements = set(header.structs) - set(sized)
+for item in header.of("function") + header.of("struct") + header.of("function_type"):
+    lists = [(item["name"], item.get("fields", item.get("arguments", [])))]
+    lists += [(f"{item['name']}.{field['name']}", field["function"]["arguments"])
+              for field in item.get("fields", []) if "function" in field]
+    for place, declared in lists:
+        names = [one["name"] for one in declared]
+        for one in declared:
+            of = re.fullmatch(r"(?:const )?(\w+) \*", one["type"])
+            if of and of[1] in elements and place != "pc_model_ops.attach" and not any(
+                    name.endswith("_stride") and one["name"].startswith(name[:-len("_stride")])
+                    for name in names):
+                failures.append(f"{place}: {one['name']} has no stride beside it")
+            if one["type"] in elements:
+                failures.append(f"{place}: {one['name']} is a {one['type']} that cannot grow")
 if len(sized) < 10:
     failures.append("the header was not understood")
 

@@ -55,16 +55,16 @@ static pc_status fill_prefill(void *result)
 }
 
 static const pc_read_case reads[] = {
-    PC_READ_CASE(pc_memo_options, use_open, &open_init, 80, PC_NO_FIELD,
+    PC_READ_CASE(pc_memo_options, use_open, &open_init, 88, PC_NO_FIELD,
                  PC_FIELD(pc_memo_options, flags), PC_MEMO_READ_ONLY | PC_MEMO_LAYERS, 1),
-    PC_READ_CASE(pc_memo_work, use_work, &work_init, 56, PC_NO_FIELD, PC_NO_FIELD, 0, 1),
-    PC_READ_CASE(pc_prefill_options, use_prefill, &prefill_init, 96,
+    PC_READ_CASE(pc_memo_work, use_work, &work_init, 72, PC_NO_FIELD, PC_NO_FIELD, 0, 1),
+    PC_READ_CASE(pc_prefill_options, use_prefill, &prefill_init, 104,
                  PC_FIELD(pc_prefill_options, reserved), PC_FIELD(pc_prefill_options, flags),
                  PC_PREFILL_NORMALIZE | PC_PREFILL_MAPS, 1)};
 static const pc_write_case writes[] = {
-    {"pc_memo_bucket", fill_bucket, sizeof(pc_memo_bucket), 88},
-    {"pc_memo_stats", fill_stats, sizeof(pc_memo_stats), 96},
-    {"pc_prefill_stats", fill_prefill, sizeof(pc_prefill_stats), 80}};
+    {"pc_memo_bucket", fill_bucket, sizeof(pc_memo_bucket), 128},
+    {"pc_memo_stats", fill_stats, sizeof(pc_memo_stats), 112},
+    {"pc_prefill_stats", fill_prefill, sizeof(pc_prefill_stats), 88}};
 
 int main(void)
 {

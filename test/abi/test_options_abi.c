@@ -14,6 +14,7 @@
 #include <promptcache/sampling.h>
 #include <promptcache/prompt.h>
 #include <promptcache/batch.h>
+#include <stdlib.h>
 
 static struct {
     pc_context *context;
@@ -43,6 +44,25 @@ static pc_status use_context(const void *options)
     CHECK((status >= 0) == (out != NULL));
     pc_context_free(out);
     return status;
+}
+
+static pc_status use_allocator(const void *allocator)
+{
+    pc_context_options o = PC_CONTEXT_OPTIONS_INIT;
+    o.allocator = allocator;
+    return use_context(&o);
+}
+
+static void *plain_alloc(void *user, size_t size, size_t align)
+{
+    (void)user;
+    return aligned_alloc(align, (size + align - 1) / align * align);
+}
+
+static void plain_free(void *user, void *ptr, size_t size, size_t align)
+{
+    (void)user, (void)size, (void)align;
+    free(ptr);
 }
 
 static pc_status use_cache(const void *options)
@@ -232,6 +252,7 @@ static pc_status use_eval(const void *options)
 }
 
 static const pc_context_options context_init = PC_CONTEXT_OPTIONS_INIT;
+static const pc_allocator allocator_init = {sizeof(pc_allocator), NULL, plain_alloc, plain_free};
 static const pc_cache_options cache_init = PC_CACHE_OPTIONS_INIT;
 static const pc_model_options model_init = PC_MODEL_OPTIONS_INIT;
 static const pc_schema_options schema_init = PC_SCHEMA_OPTIONS_INIT;
@@ -257,40 +278,41 @@ static pc_eval_args eval_init = PC_EVAL_ARGS_INIT;
 static const pc_read_case read_cases[] = {
     PC_READ_CASE(pc_context_options, use_context, &context_init, 64,
                  PC_FIELD(pc_context_options, reserved), PC_NO_FIELD, 0, 1),
-    PC_READ_CASE(pc_model_options, use_load, &model_init, 48, PC_NO_FIELD,
+    PC_READ_CASE(pc_allocator, use_allocator, &allocator_init, 32, PC_NO_FIELD, PC_NO_FIELD, 0, 1),
+    PC_READ_CASE(pc_model_options, use_load, &model_init, 56, PC_NO_FIELD,
                  PC_FIELD(pc_model_options, flags), 1, 1),
-    PC_READ_CASE(pc_model_options, use_host, &model_init, 48, PC_FIELD(pc_model_options, kv),
+    PC_READ_CASE(pc_model_options, use_host, &model_init, 56, PC_FIELD(pc_model_options, kv),
                  PC_FIELD(pc_model_options, flags), 0, 1),
-    PC_READ_CASE(pc_model_ops, use_ops, &ops_init, 104, PC_NO_FIELD, PC_NO_FIELD, 0, 0),
-    PC_READ_CASE(pc_cache_options, use_cache, &cache_init, 40, PC_NO_FIELD,
+    PC_READ_CASE(pc_model_ops, use_ops, &ops_init, 128, PC_NO_FIELD, PC_NO_FIELD, 0, 0),
+    PC_READ_CASE(pc_cache_options, use_cache, &cache_init, 168, PC_NO_FIELD,
                  PC_FIELD(pc_cache_options, flags), 127, 1),
     PC_READ_CASE(pc_codec_ops, use_codec, &codec_init, 56, PC_NO_FIELD, PC_NO_FIELD, 0, 0),
     PC_READ_CASE(pc_schema_options, use_schema, &schema_init, 32,
                  PC_FIELD(pc_schema_options, reserved), PC_FIELD(pc_schema_options, flags), 7, 1),
     PC_READ_CASE(pc_system_format, use_format, &format_init, 88, PC_NO_FIELD,
                  PC_FIELD(pc_system_format, flags), 1, 0),
-    PC_READ_CASE(pc_systems_options, use_systems, &systems_init, 48,
+    PC_READ_CASE(pc_systems_options, use_systems, &systems_init, 56,
                  PC_FIELD(pc_systems_options, reserved), PC_FIELD(pc_systems_options, flags), 1, 1),
-    PC_READ_CASE(pc_encode_options, use_encode, &encode_init, 32,
+    PC_READ_CASE(pc_encode_options, use_encode, &encode_init, 72,
                  PC_FIELD(pc_encode_options, reserved), PC_NO_FIELD, 0, 1),
     PC_READ_CASE(pc_prompt_options, use_prompt, &prompt_init, 16, PC_NO_FIELD,
                  PC_FIELD(pc_prompt_options, flags), 7, 1),
-    PC_READ_CASE(pc_generate_options, use_generate, &generate_init, 120, PC_NO_FIELD,
+    PC_READ_CASE(pc_generate_options, use_generate, &generate_init, 224, PC_NO_FIELD,
                  PC_FIELD(pc_generate_options, flags), 7, 1),
     PC_READ_CASE(pc_bench_options, use_bench, &bench_init, 24, PC_FIELD(pc_bench_options, reserved),
                  PC_NO_FIELD, 0, 1),
-    PC_READ_CASE(pc_sampling, use_sampling, &sampling_init, 32, PC_NO_FIELD, PC_NO_FIELD, 0, 1),
-    PC_READ_CASE(pc_sampling, use_fork_sampling, &sampling_init, 32, PC_NO_FIELD, PC_NO_FIELD, 0,
+    PC_READ_CASE(pc_sampling, use_sampling, &sampling_init, 104, PC_NO_FIELD, PC_NO_FIELD, 0, 1),
+    PC_READ_CASE(pc_sampling, use_fork_sampling, &sampling_init, 104, PC_NO_FIELD, PC_NO_FIELD, 0,
                  1),
-    PC_READ_CASE(pc_generate_options, use_sequence, &generate_init, 120, PC_NO_FIELD,
+    PC_READ_CASE(pc_generate_options, use_sequence, &generate_init, 224, PC_NO_FIELD,
                  PC_FIELD(pc_generate_options, flags), 7, 1),
-    PC_READ_CASE(pc_generate_options, use_set_options, &generate_init, 120, PC_NO_FIELD,
+    PC_READ_CASE(pc_generate_options, use_set_options, &generate_init, 224, PC_NO_FIELD,
                  PC_FIELD(pc_generate_options, flags), 7, 1),
     PC_READ_CASE(pc_prometheus_options, use_prometheus, &prometheus_init, 16, PC_NO_FIELD,
                  PC_NO_FIELD, 0, 1),
     PC_READ_CASE(pc_fork_options, use_fork, &fork_init, 16, PC_NO_FIELD, PC_NO_FIELD, 0, 1),
     PC_READ_CASE(pc_batch_options, use_batch, &batch_init, 16, PC_NO_FIELD, PC_NO_FIELD, 0, 1),
-    PC_READ_CASE(pc_eval_args, use_eval, &eval_init, 72, PC_FIELD(pc_eval_args, reserved),
+    PC_READ_CASE(pc_eval_args, use_eval, &eval_init, 88, PC_FIELD(pc_eval_args, reserved),
                  PC_NO_FIELD, 0, 0),
 };
 
@@ -355,18 +377,18 @@ static pc_status fill_batch_stats(void *result)
 }
 
 static const pc_write_case write_cases[] = {
-    {"pc_model_info", fill_info, sizeof(pc_model_info), 152},
-    {"pc_cache_stats", fill_cache_stats, sizeof(pc_cache_stats), 96},
-    {"pc_tier_stats", fill_tier_stats, sizeof(pc_tier_stats), 192},
+    {"pc_model_info", fill_info, sizeof(pc_model_info), 200},
+    {"pc_cache_stats", fill_cache_stats, sizeof(pc_cache_stats), 104},
+    {"pc_tier_stats", fill_tier_stats, sizeof(pc_tier_stats), 232},
     {"pc_item", fill_item, sizeof(pc_item), 56},
     {"pc_system_info", fill_system_info, sizeof(pc_system_info), 96},
     {"pc_plugin_info", fill_plugin_info, sizeof(pc_plugin_info), 40},
-    {"pc_model_file_info", fill_model_file_info, sizeof(pc_model_file_info), 320},
+    {"pc_model_file_info", fill_model_file_info, sizeof(pc_model_file_info), 328},
     {"pc_model_file_type", fill_model_file_type, sizeof(pc_model_file_type), 48},
     {"pc_batch_stats", fill_batch_stats, sizeof(pc_batch_stats), 40},
     {"pc_part", fill_part, sizeof(pc_part), 48},
-    {"pc_stats", fill_stats, sizeof(pc_stats), 120},
-    {"pc_stats", fill_sequence_stats, sizeof(pc_stats), 120},
+    {"pc_stats", fill_stats, sizeof(pc_stats), 352},
+    {"pc_stats", fill_sequence_stats, sizeof(pc_stats), 352},
 };
 
 static int start(void)

@@ -128,7 +128,7 @@ static void test_arguments(void)
     CHECK_STATUS(pc_folder_tokens(folder, 0, NULL, 1, &count), PC_ERR_INVALID);
     CHECK_STATUS(pc_folder_tokens(folder, COUNT, &id, 1, &count), PC_ERR_NOT_FOUND);
     CHECK_STATUS(pc_folder_tokens(NULL, 0, &id, 1, &count), PC_ERR_INVALID);
-    CHECK_STATUS(pc_folder_verify(folder, SIZE_MAX), PC_ERR_INVALID);
+    CHECK_STATUS(pc_folder_verify(folder, SIZE_MAX), PC_ERR_NOT_FOUND);
     CHECK_STATUS(pc_folder_verify(NULL, 0), PC_ERR_INVALID);
     CHECK_STATUS(pc_folder_remove(folder, COUNT), PC_ERR_NOT_FOUND);
     CHECK_STATUS(pc_folder_remove(NULL, 0), PC_ERR_INVALID);

@@ -24,7 +24,7 @@ uint32_t pc__choose_compute(uint32_t asked, int weights_are_f32)
 
 pc_status pc__model_options(pc_model_options *out, const pc_model_options *options)
 {
-    PC__TRY_RETURN(pc__options_read(out, sizeof *out, PC__V1_SIZE(pc_model_options, progress_user),
+    PC__TRY_RETURN(pc__options_read(out, sizeof *out, PC__V1_SIZE(pc_model_options, packed_weights),
                                     options, "pc_model_options"));
     PC__TRY_RETURN(pc__check_kv_dtype("pc_model_options", "kv", out->kv));
     PC__TRY_RETURN(pc__check_enum("pc_model_options", "compute", out->compute, PC_DTYPE_I16));

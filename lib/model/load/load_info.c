@@ -250,7 +250,7 @@ pc_status pc_model_file_get_info(const pc_model_file *file, pc_model_file_info *
 {
     if (!file || !info)
         return pc__fail(PC_ERR_INVALID, "pc_model_file_get_info: file or info is NULL");
-    return pc__result_write(info, PC__V1_SIZE(pc_model_file_info, system_role), &file->info,
+    return pc__result_write(info, PC__V1_SIZE(pc_model_file_info, window_theta), &file->info,
                             sizeof file->info, "pc_model_file_info");
 }
 

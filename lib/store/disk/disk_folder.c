@@ -235,8 +235,8 @@ pc_status pc_folder_get(const pc_folder *folder, size_t index, pc_record_info *i
     pc_status status;
     PC__TRY_RETURN(check_index(folder, index, "pc_folder_get"));
     it = &folder->items[index];
-    status = pc__result_write(info, PC__V1_SIZE(pc_record_info, expires), &it->info,
-                              sizeof it->info, "pc_record_info");
+    status = pc__result_write(info, PC__V1_SIZE(pc_record_info, name), &it->info, sizeof it->info,
+                              "pc_record_info");
     if (status < 0 || it->status >= 0)
         return status;
     pc__fail(it->status, "%s",

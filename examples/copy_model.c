@@ -66,7 +66,7 @@ static segment *cut_out(const sequence *s, pc_token_range cut)
 pc_status copy_encode(void *user, const pc_encode_args *args, void **segments)
 {
     void *whole; /* the tokens of the call as a sequence, out of which the segments are cut */
-    pc_status status = copy_sequence_new(user, &whole);
+    pc_status status = copy_sequence_new(user, NULL, &whole);
     size_t c = 0;
     for (size_t v = 0; v < args->visible_count && status >= 0; v++)
         status = copy_attach(user, whole, &args->visible[v]);

@@ -34,7 +34,7 @@ pc_status copy_detokenize(void *user, const int32_t *tokens, size_t count, uint6
 pc_status copy_encode(void *user, const pc_encode_args *args, void **segments);
 pc_status copy_step(void *user, const pc_step_args *args);
 void copy_release(void *user, void *segment);
-pc_status copy_sequence_new(void *user, void **sequence);
+pc_status copy_sequence_new(void *user, const pc_sequence_args *args, void **sequence);
 pc_status copy_attach(void *user, void *sequence, const pc_span *placement);
 void copy_drop(void *user, void *sequence);
 

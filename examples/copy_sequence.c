@@ -12,10 +12,10 @@ void copy_release(void *user, void *released)
         free(s);
 }
 
-pc_status copy_sequence_new(void *user, void **out)
+pc_status copy_sequence_new(void *user, const pc_sequence_args *args, void **out)
 {
     sequence *s = *out = calloc(1, sizeof *s);
-    (void)user;
+    (void)user, (void)args; /* it has no adapters, and its K/V have no tenants */
     if (s)
         s->runs[s->count++].segment = &s->own;
     return s ? PC_OK : PC_ERR_NOMEM;

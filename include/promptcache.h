@@ -507,6 +507,14 @@ enum {
     PC_ENCODE_EXACT = 3
 };
 
+/* From position `first` on, states belong to the tenant of this salt instead of the cache's. A part
+ * of the prompt belongs as a whole to the salt at its first token. */
+typedef struct pc_salt {
+    int64_t first;    /* position from which it holds */
+    const void *data; /* NULL with size 0: no salt */
+    size_t size;      /* bytes of data */
+} pc_salt;
+
 typedef struct pc_encode_options {
     size_t struct_size;
     uint32_t encoding; /* PC_ENCODE_… */
@@ -519,6 +527,11 @@ typedef struct pc_encode_options {
     uint64_t pin_owner;          /* owner, as in pc_cache_pin */
     double pin_seconds;          /* until the pin ends; 0: no end */
     uint64_t rope_regime_length; /* of later requests, if longer than the schema; 0: the schema's */
+    /* [salt_count] as in pc_generate_options: whose the states are from a position on. */
+    const pc_salt *salts;
+    size_t salt_stride;     /* sizeof(pc_salt) */
+    size_t salt_count;      /* length of salts */
+    const uint8_t *adapter; /* [32] as in pc_generate_options */
 } pc_encode_options;
 
 /* Encodes all modules of a schema into the cache (Prompt Cache, section 3.3). Without this call
@@ -528,8 +541,8 @@ typedef struct pc_encode_options {
 PC_API pc_status pc_schema_encode(const pc_schema *schema, pc_cache *cache,
                                   const pc_encode_options *options);
 /* Starts loading the schema's segments from lower tiers into free room of RAM, without waiting.
- * Uses `encoding` and `rope_regime_length` of the options. *started (may be NULL): number of loads.
- * Returns PC_ERR_UNSUPPORTED (EXACT). */
+ * Uses `encoding`, `rope_regime_length`, salts and adapter of the options. *started (may be NULL):
+ * number of loads. Returns PC_ERR_UNSUPPORTED (EXACT). */
 PC_API pc_status pc_schema_prefetch(const pc_schema *schema, pc_cache *cache,
                                     const pc_encode_options *options, uint64_t *started);
 
@@ -610,14 +623,6 @@ typedef int32_t (*pc_token_fn)(void *user, const pc_token *token);
  * sample (PC_FINISH_CALLBACK), or a negative pc_status to fail (pc_error_set says why). */
 typedef int32_t (*pc_text_fn)(void *user, uint32_t sample, const char *text, size_t size);
 
-/* From position `first` on, states belong to the tenant of this salt instead of the cache's. A part
- * of the prompt belongs as a whole to the salt at its first token. */
-typedef struct pc_salt {
-    int64_t first;    /* position from which it holds */
-    const void *data; /* NULL with size 0: no salt */
-    size_t size;      /* bytes of data */
-} pc_salt;
-
 /* pc_generate_options.flags */
 enum {
     /* Of a sequence: it keeps its states when it finishes, and can be forked and continued. */
@@ -673,6 +678,10 @@ typedef struct pc_generate_options {
     void *on_logits_user;   /* given to on_logits */
     pc_token_fn on_token;   /* gets drawn tokens; NULL: nobody does */
     void *on_token_user;    /* given to on_token */
+    /* [32] digest of the adapter (LoRA) that an application's model computes with. States of one
+     * adapter are never served to another. Copied. NULL: none. Others: PC_ERR_UNSUPPORTED. */
+    const uint8_t *adapter;
+    uint64_t tag; /* any number of the application, for its own model's functions (extend.h) */
 } pc_generate_options;
 
 /* How the states of a request compare with those of a plain prefill. */
@@ -801,11 +810,12 @@ typedef struct pc_sequence pc_sequence; /* promptcache/batch.h */
 #define PC_CACHE_OPTIONS_INIT {sizeof(pc_cache_options), 0, NULL, 0, 0, 0, NULL, 0, NULL, 0, 0, \
     0, 0, NULL, 0, NULL, 0, 0, NULL, NULL, NULL, NULL, 0, 0}
 #define PC_SCHEMA_OPTIONS_INIT {sizeof(pc_schema_options), 0, 0, 0, NULL}
-#define PC_ENCODE_OPTIONS_INIT {sizeof(pc_encode_options), 0, 0, NULL, NULL, 0, 0, 0, 0, 0, 0}
+#define PC_ENCODE_OPTIONS_INIT {sizeof(pc_encode_options), 0, 0, NULL, NULL, 0, 0, 0, 0, 0, 0, \
+    NULL, 0, 0, NULL}
 #define PC_PROMPT_OPTIONS_INIT {sizeof(pc_prompt_options), 0}
 #define PC_GENERATE_OPTIONS_INIT {sizeof(pc_generate_options), 0, 0, 0, 0, 0, 0, 0, 0, \
     NULL, NULL, 0, NULL, 0, NULL, NULL, NULL, NULL, 0, NULL, 0, 0, NULL, NULL, 0, 0, NULL, 0, 0, \
-    NULL, NULL, NULL, NULL}
+    NULL, NULL, NULL, NULL, NULL, 0}
 #define PC_STATS_INIT {sizeof(pc_stats), 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, {0}, 0, \
     0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0}
 /* clang-format on */

@@ -48,7 +48,19 @@ typedef struct pc_encode_args {
     uint64_t rope_regime_length;  /* length that selects the RoPE regime; 0: largest position + 1 */
     int32_t (*cancelled)(void *user); /* may be NULL; poll it now and then */
     void *cancel_user;                /* given to cancelled */
+    const uint8_t *adapter;           /* [32] as in pc_sequence_args */
+    uint64_t tag; /* as in pc_sequence_args. The segments are for other requests too */
 } pc_encode_args;
+
+/* A new sequence. */
+typedef struct pc_sequence_args {
+    size_t struct_size;
+    const uint8_t *adapter;      /* [32] digest of the adapter to compute with (LoRA); NULL: none */
+    const void *salt;            /* of the tenant that the tokens behind the prompt belong to */
+    size_t salt_size;            /* bytes of salt; 0: none */
+    uint64_t rope_regime_length; /* as its steps will have it */
+    uint64_t tag;                /* `tag` of the request's options */
+} pc_sequence_args;
 
 typedef struct pc_step_row {
     void *sequence;       /* handle of the application */
@@ -57,7 +69,9 @@ typedef struct pc_step_row {
     uint32_t want_logits; /* 1: the next row of `logits` is for this row */
 } pc_step_row;
 
-/* Append rows to their sequences and compute them. Rows of one sequence stand in order of position.
+/* Append rows to their sequences and compute them. Rows of one sequence stand together, in order of
+ * position. There may be many of each of several sequences: prompts, and running sequences beside
+ * them. What a row gives does not depend on the rows of other sequences.
  * Under PC_VISIBLE_BY_POSITION a row sees keys at positions up to its own. Under PC_VISIBLE_ALL it
  * sees all attached keys, and own tokens that were appended before it. A failed call changes no
  * sequence. */
@@ -74,8 +88,32 @@ typedef struct pc_step_args {
     void *cancel_user;                /* given to cancelled */
 } pc_step_args;
 
-/* The application's model. Every function gets `user`. Calls for one model never overlap; but a
- * function that frees objects of the model gets `drop` and `release` for them before it returns.
+/* How far the states of attached tokens are from a plain prefill's. */
+typedef struct pc_deviation_args {
+    size_t struct_size;
+    const int32_t *tokens;       /* [count] tokens [lo, hi) of every span, in order */
+    const int64_t *positions;    /* [count] one of each token */
+    size_t count;                /* number of tokens */
+    const pc_span *spans;        /* [span_count] where the states stand */
+    size_t span_stride;          /* bytes from one span to the next */
+    size_t span_count;           /* length of spans */
+    const uint8_t *adapter;      /* [32] as in pc_sequence_args */
+    uint64_t rope_regime_length; /* as in pc_encode_args */
+    uint64_t tag;                /* as in pc_sequence_args */
+} pc_deviation_args;
+
+/* pc_model_ops.flags: functions that may run at any time, also several times at once, beside all
+ * functions of the same model. */
+enum {
+    PC_OVERLAP_TEXT = 1, /* tokenize and detokenize */
+    /* release, size, export_segment and import_segment. A slow export then delays no step. */
+    PC_OVERLAP_STATES = 2
+};
+
+/* The application's model. Every function gets `user`. Calls for one model never overlap, but for
+ * those that `flags` names; a function that frees objects of the model gets `drop` and `release`
+ * for them before it returns. A segment is released once, when no sequence that it was attached to
+ * is left and no other call uses it.
  * Functions marked (optional) may be NULL; calls that need them return PC_ERR_UNSUPPORTED.
  * A negative return reaches the caller of the library, with the function's name and its text of
  * pc_error_set. PC_ERR_LIMIT of encode, sequence_new, attach, fork, step and import_segment means
@@ -83,6 +121,7 @@ typedef struct pc_step_args {
  * that nobody uses, lowest eviction score first, and calls again until that no longer helps. */
 typedef struct pc_model_ops {
     size_t struct_size;
+    uint64_t flags; /* PC_OVERLAP_… */
     /* Fills in what is known. It gets zeros, and -1 in token_bos, token_eos, token_unk, token_pad.
      */
     pc_status (*describe)(void *user, pc_model_info *info);
@@ -99,7 +138,7 @@ typedef struct pc_model_ops {
     /* (optional) Bytes of a segment, for budgets. */
     pc_status (*size)(void *user, void *segment, uint64_t *bytes);
     /* An empty sequence. */
-    pc_status (*sequence_new)(void *user, void **sequence);
+    pc_status (*sequence_new)(void *user, const pc_sequence_args *args, void **sequence);
     /* Places a segment in a sequence. */
     pc_status (*attach)(void *user, void *sequence, const pc_span *span);
     /* (optional) A copy that shares everything so far. */
@@ -108,11 +147,8 @@ typedef struct pc_model_ops {
     pc_status (*step)(void *user, const pc_step_args *args);
     /* Frees a sequence. */
     void (*drop)(void *user, void *sequence);
-    /* (optional) For repair by deviation: how far the states of attached tokens are from a plain
-     * prefill's. score [tokens of all spans]: tokens [lo, hi) of every span, in order. */
-    pc_status (*deviation)(void *user, const int32_t *tokens, const int64_t *positions,
-                           size_t count, const pc_span *spans, size_t span_stride,
-                           size_t span_count, float *score);
+    /* (optional) For repair by deviation: score [args->count]. */
+    pc_status (*deviation)(void *user, const pc_deviation_args *args, float *score);
     /* (optional) Removes the last `count` tokens that steps have appended. For
      * pc_sequence_truncate. */
     pc_status (*truncate)(void *user, void *sequence, size_t count);
@@ -257,8 +293,8 @@ PC_API pc_status pc_eval(const pc_model *model, const pc_eval_args *args);
 /* ---- INIT macros */
 
 /* clang-format off */
-#define PC_MODEL_OPS_INIT {sizeof(pc_model_ops), NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, \
-    NULL, NULL, NULL, NULL, NULL, NULL, NULL}
+#define PC_MODEL_OPS_INIT {sizeof(pc_model_ops), 0, NULL, NULL, NULL, NULL, NULL, NULL, NULL, \
+    NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL}
 #define PC_CODEC_OPS_INIT {sizeof(pc_codec_ops), 0, 0, NULL, NULL, NULL, NULL, NULL}
 #define PC_EVAL_ARGS_INIT {sizeof(pc_eval_args), NULL, 0, 0, 0, 0, 0, NULL, NULL, NULL, NULL, NULL}
 /* clang-format on */

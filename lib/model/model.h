@@ -38,11 +38,12 @@ pc_model *pc__model_ref(const pc_model *model);
 void pc__model_unref(pc_model *model);
 PC__HOLDABLE(pc_model, pc__model_ref, pc__model_unref)
 
-/* Calls of an application's operations never overlap: each stands between these two. Within a call
- * its own thread may make others. They do nothing for native models, whose operations may overlap.
- * The first forgets earlier texts of pc_error_set. */
-void pc__model_enter(const pc_model *model);
-void pc__model_leave(const pc_model *model);
+/* Every call of an application's operation stands between these two, so that calls do not overlap,
+ * but for those that its model allows to. `overlap`: the flag of that function (PC_OVERLAP_…), or
+ * 0. Within a call its own thread may make others. They do nothing for native models, whose
+ * operations may overlap. The first forgets earlier texts of pc_error_set. */
+void pc__model_enter(const pc_model *model, uint64_t overlap);
+void pc__model_leave(const pc_model *model, uint64_t overlap);
 /* Returns `status` of operation `name`. Error text: the name, and what the application has set or
  * what the status means. */
 pc_status pc__model_status(const pc_model *model, const char *name, pc_status status);

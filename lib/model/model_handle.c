@@ -54,16 +54,21 @@ void pc_model_free(pc_model *model)
     pc__model_unref(model);
 }
 
-void pc__model_enter(const pc_model *model)
+static int takes_turns(const pc_model *model, uint64_t overlap)
 {
-    if (!model->native)
+    return !model->native && !(model->ops.flags & overlap);
+}
+
+void pc__model_enter(const pc_model *model, uint64_t overlap)
+{
+    if (takes_turns(model, overlap))
         pthread_mutex_lock(&((pc_model *)(uintptr_t)model)->ops_lock);
     pc__callback_begin();
 }
 
-void pc__model_leave(const pc_model *model)
+void pc__model_leave(const pc_model *model, uint64_t overlap)
 {
-    if (!model->native)
+    if (takes_turns(model, overlap))
         pthread_mutex_unlock(&((pc_model *)(uintptr_t)model)->ops_lock);
 }
 
@@ -126,9 +131,9 @@ static pc_status tokenize_by_ops(const pc_model *model, const char *text, size_t
         return pc__fail(
             PC_ERR_UNSUPPORTED,
             "the model has no tokenizer (a folder needs tokenizer.json or tokenizer.model)");
-    pc__model_enter(model);
+    pc__model_enter(model, PC_OVERLAP_TEXT);
     pc_status status = model->ops.tokenize(model->user, text, size, flags, tokens, capacity, count);
-    pc__model_leave(model);
+    pc__model_leave(model, PC_OVERLAP_TEXT);
     return pc__model_status(model, "tokenize", status);
 }
 
@@ -160,10 +165,10 @@ pc_status pc_detokenize(const pc_model *model, const int32_t *tokens, size_t cou
         return pc__detokenize(model->tokenizer, tokens, count, flags, text, capacity, size);
     if (!model->ops.detokenize)
         return pc__fail(PC_ERR_UNSUPPORTED, "the model has no detokenizer");
-    pc__model_enter(model);
+    pc__model_enter(model, PC_OVERLAP_TEXT);
     pc_status status = model->ops.detokenize(model->user, tokens, count, flags, text, capacity,
                                              size);
-    pc__model_leave(model);
+    pc__model_leave(model, PC_OVERLAP_TEXT);
     return pc__model_status(model, "detokenize", status);
 }
 
@@ -198,6 +203,8 @@ static pc_status check_ops(const pc_model_ops *ops)
                                             : NULL;
     if (name)
         return pc__fail(PC_ERR_INVALID, "pc_model_from_ops: ops.%s is NULL", name);
+    PC__TRY_RETURN(
+        pc__check_flags("pc_model_ops", ops->flags, PC_OVERLAP_TEXT | PC_OVERLAP_STATES));
     if (!ops->export_segment != !ops->import_segment)
         return pc__fail(PC_ERR_INVALID,
                         "pc_model_from_ops: ops.%s is NULL, but its counterpart is set",

@@ -105,9 +105,10 @@ static pc_status name_parts(pc__gather *g)
 {
     exact_gather *e = (exact_gather *)g;
     const pc__request *r = g->request;
-    PC__TRY_RETURN(pc__request_tenants_init(
-        &e->tenants, r->model, g->cache, e->behind ? r->options->encoding : PC_ENCODE_EXACT,
-        r->regime.key, r->options->salts, r->options->salt_count));
+    const pc__request_owners owners = pc__request_owners_of(r);
+    PC__TRY_RETURN(pc__request_tenants_init(&e->tenants, r->model, g->cache,
+                                            e->behind ? r->options->encoding : PC_ENCODE_EXACT,
+                                            r->regime.key, &owners));
     g->may_split = 1;
     e->reasons = pc__calloc(&r->model->context->mem, g->parts, sizeof *e->reasons);
     if (!e->reasons) {
@@ -243,6 +244,8 @@ static void fill_call(const exact_gather *e, pc__encode_call *call)
             pc__encode_call_add(call, part->tokens, part->count, part->start, 1);
     }
     call->args.rope_regime_length = r->regime.length;
+    call->args.adapter = r->options->adapter;
+    call->args.tag = r->options->tag;
     call->args.cancelled = pc__gather_must_stop;
     call->args.cancel_user = (void *)(uintptr_t)e;
 }

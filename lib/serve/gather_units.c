@@ -37,8 +37,10 @@ static pc_status name_leaves(pc__gather *g)
 {
     units_gather *u = (units_gather *)g;
     const pc__request *r = g->request;
+    const pc__request_owners owners = pc__request_owners_of(r);
     PC__TRY_RETURN(pc__unit_work_init(&u->work, r->prompt->schema, g->cache, r->options->encoding,
-                                      &r->regime, r->options->salts, r->options->salt_count));
+                                      &r->regime, &owners));
+    u->work.tag = r->options->tag;
     u->work.cancelled = pc__gather_must_stop;
     u->work.cancel_user = u;
     u->leaf = pc__calloc(&r->model->context->mem, g->parts, sizeof *u->leaf);

@@ -15,7 +15,7 @@ typedef struct pc__generation {
     pc_sampling sampling;        /* as read; what draws has its copy (sampler.h) */
     pc_bench_options bench;      /* zeros: nothing is measured; options.bench is NULL */
     char **strings;
-    pc_salt *salts;
+    uint8_t *owners; /* adapter and salts of the options, with their bytes */
     double *memo_threshold;
     uintptr_t memo; /* that it was made with: to compare only, it may be freed */
     /* Of a sequence. Not copied. */

@@ -11,6 +11,7 @@
 #include "memo/memo.h"
 #include "model/model_states.h"
 #include "serve/logprobs.h"
+#include "serve/request_tenants.h"
 #include "serve/sampler.h"
 
 enum { DEFAULT_TOKENS = 256, MAX_SAMPLES = 4096 };
@@ -49,20 +50,6 @@ static pc_status read_bench(pc_bench_options *out, const pc_bench_options *optio
     return PC_OK;
 }
 
-static pc_status check_salts(const pc_generate_options *o, const char *call)
-{
-    for (size_t i = 0; i < o->salt_count; i++) {
-        const pc_salt *salt = &o->salts[i];
-        if (!salt->data || !salt->size)
-            return pc__fail(PC_ERR_INVALID, "%s: salt %zu is empty", call, i);
-        if (salt->first < 0 || (i && salt->first <= o->salts[i - 1].first))
-            return pc__fail(PC_ERR_INVALID,
-                            "%s: salt %zu begins at position %lld: positions must ascend", call, i,
-                            (long long)salt->first);
-    }
-    return PC_OK;
-}
-
 static pc_status check_options(const pc_generate_options *o, const char *call)
 {
     PC__TRY_RETURN(pc__check_flags(call, o->flags,
@@ -84,8 +71,7 @@ static pc_status check_options(const pc_generate_options *o, const char *call)
                         PC__MOST_LOGPROBS);
     if (o->top_logprobs && !o->on_token)
         return pc__fail(PC_ERR_INVALID, "%s: top_logprobs needs on_token", call);
-    PC__TRY_RETURN(check_levels(o, call));
-    return check_salts(o, call);
+    return check_levels(o, call);
 }
 
 /* Options that need something of the model. */
@@ -139,24 +125,32 @@ static pc_status copy_stops(pc__generation *g, const pc_model *model, const pc_g
     return PC_OK;
 }
 
-/* One block: the ranges, then their salts. */
-static pc_status copy_salts(pc__generation *g, const pc_model *model, const pc_generate_options *o)
+/* One block: the adapter, the ranges, then their salts. */
+static pc_status copy_owners(pc__generation *g, const pc_model *model, const pc_generate_options *o)
 {
-    size_t bytes = o->salt_count * sizeof *o->salts;
+    size_t adapter = o->adapter ? 32 : 0, bytes = adapter + o->salt_count * sizeof *o->salts;
     uint8_t *at;
+    pc_salt *salts;
     for (size_t i = 0; i < o->salt_count; i++)
         if (__builtin_add_overflow(bytes, o->salts[i].size, &bytes))
             return pc__fail(PC_ERR_INVALID, "salt %zu has %zu bytes", i, o->salts[i].size);
-    g->options.salts = g->salts = bytes ? pc__alloc(&model->context->mem, bytes) : NULL;
-    if (bytes && !g->salts)
+    g->options.salts = NULL;
+    g->options.adapter = g->owners = bytes ? pc__alloc(&model->context->mem, bytes) : NULL;
+    if (bytes && !g->owners)
         return PC_ERR_NOMEM;
     if (!bytes)
         return PC_OK;
-    at = (uint8_t *)(g->salts + o->salt_count);
+    if (adapter)
+        memcpy(g->owners, o->adapter, adapter);
+    else
+        g->options.adapter = NULL;
+    salts = (pc_salt *)(void *)(g->owners + adapter);
+    at = (uint8_t *)(salts + o->salt_count);
     for (size_t i = 0; i < o->salt_count; at += o->salts[i++].size) {
         memcpy(at, o->salts[i].data, o->salts[i].size);
-        g->salts[i] = (pc_salt){o->salts[i].first, at, o->salts[i].size};
+        salts[i] = (pc_salt){o->salts[i].first, at, o->salts[i].size};
     }
+    g->options.salts = o->salt_count ? salts : NULL;
     return PC_OK;
 }
 
@@ -180,7 +174,7 @@ static pc_status copy_options(pc__generation *g, const pc_model *model,
     g->options = *o;
     status = copy_stops(g, model, o, chat);
     if (status >= 0)
-        status = copy_salts(g, model, o);
+        status = copy_owners(g, model, o);
     if (status >= 0)
         status = copy_threshold(g, model);
     if (status < 0)
@@ -213,18 +207,17 @@ pc_status pc__generation_init(pc__generation *g, const pc_model *model,
 {
     const pc_allocator *mem = &model->context->mem;
     pc_generate_options o;
-    const void *salts;
-    void *copy;
+    pc__request_owners owners;
     pc_status status;
     memset(g, 0, sizeof *g);
-    PC__TRY_RETURN(pc__options_read(&o, sizeof o, PC__V1_SIZE(pc_generate_options, on_token_user),
-                                    options, "pc_generate_options"));
-    PC__TRY_RETURN(pc__array_in(&salts, &copy, mem, PC__ARRAY(call, "salts", pc_salt, size),
-                                o.salts, o.salt_stride, o.salt_count));
-    o.salts = salts;
+    PC__TRY_RETURN(pc__options_read(&o, sizeof o, PC__V1_SIZE(pc_generate_options, tag), options,
+                                    "pc_generate_options"));
+    PC__TRY_RETURN(pc__request_owners_read(&owners, model, call, o.salts, o.salt_stride,
+                                           o.salt_count, o.adapter));
+    o.salts = owners.salts;
     o.salt_stride = sizeof *o.salts;
     status = init_from(g, model, o, call);
-    pc__free(mem, copy);
+    pc__request_owners_end(&owners, mem);
     return status;
 }
 
@@ -243,6 +236,12 @@ static int takes_over(void *to, const void *from, size_t size)
     if (!memcmp(to, zeros, size))
         memcpy(to, from, size);
     return !memcmp(to, from, size);
+}
+
+static int same_adapter(const pc_generate_options *a, const pc_generate_options *b)
+{
+    return a->adapter && b->adapter ? !memcmp(a->adapter, b->adapter, 32)
+                                    : a->adapter == b->adapter;
 }
 
 static int same_salts(const pc_generate_options *a, const pc_generate_options *b)
@@ -270,7 +269,8 @@ static const struct {
     FIELD(repair_tokens),
     FIELD(repair_percent),
     FIELD(visibility),
-    FIELD(rope_regime_length)
+    FIELD(rope_regime_length),
+    FIELD(tag)
 #undef FIELD
 };
 
@@ -295,7 +295,20 @@ static const char *changed_field(pc__generation *to, const pc__generation *from)
     if (to->memo_threshold
         && !(from->memo_threshold && *to->memo_threshold == *from->memo_threshold))
         return "memo_threshold";
-    return to->salts && !same_salts(&to->options, &from->options) ? "salts" : NULL;
+    if (to->options.adapter && !same_adapter(&to->options, &from->options))
+        return "adapter";
+    return to->options.salts && !same_salts(&to->options, &from->options) ? "salts" : NULL;
+}
+
+/* What is given is as it was, so that those of `from` hold for both. */
+static void use_owners(pc__generation *to, pc__generation *from)
+{
+    uint8_t *given = to->owners;
+    to->options.adapter = from->options.adapter;
+    to->options.salts = from->options.salts;
+    to->options.salt_count = from->options.salt_count;
+    to->owners = from->owners;
+    from->owners = given;
 }
 
 pc_status pc__generation_take_over(pc__generation *to, pc__generation *from, const char *call)
@@ -307,11 +320,7 @@ pc_status pc__generation_take_over(pc__generation *to, pc__generation *from, con
                         "was, or at its default",
                         call, field);
     pc__generation_drop_memo(to);
-    if (!to->salts) {
-        to->options.salts = to->salts = from->salts;
-        to->options.salt_count = from->options.salt_count;
-        from->salts = NULL;
-    }
+    use_owners(to, from);
     if (!to->memo_threshold) {
         to->options.memo_threshold = to->memo_threshold = from->memo_threshold;
         from->memo_threshold = NULL;
@@ -354,7 +363,7 @@ void pc__generation_end(pc__generation *g, const pc_allocator *mem)
     for (size_t i = 0; g->strings && i < g->options.stop_string_count; i++)
         pc__free(mem, g->strings[i]);
     pc__free(mem, g->strings);
-    pc__free(mem, g->salts);
+    pc__free(mem, g->owners);
     pc__free(mem, g->memo_threshold);
     pc__free(mem, (void *)(uintptr_t)g->options.stop_tokens);
     memset(g, 0, sizeof *g);

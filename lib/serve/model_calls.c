@@ -25,9 +25,9 @@ static pc_status payload_bytes(const pc_model *model, void *payload, size_t coun
     pc_status status = PC_OK;
     *bytes = count * model->info.kv_bytes_per_token;
     if (model->ops.size) {
-        pc__model_enter(model);
+        pc__model_enter(model, PC_OVERLAP_STATES);
         status = model->ops.size(model->user, payload, bytes);
-        pc__model_leave(model);
+        pc__model_leave(model, PC_OVERLAP_STATES);
     }
     return pc__model_status(model, "size", status);
 }
@@ -73,7 +73,7 @@ static pc_status check_payloads(void *const *payloads, size_t count)
 /* One call of an operation that may find no room. */
 typedef struct model_call {
     enum { ENCODE, SEQUENCE_NEW, ATTACH, FORK, STEP } operation;
-    const void *args; /* of ENCODE, ATTACH and STEP */
+    const void *args; /* of all but FORK */
     void *sequence;   /* of ATTACH and FORK */
     void **out;       /* [out_count] new payloads or sequences */
     size_t out_count;
@@ -86,7 +86,7 @@ static pc_status call_once(const pc_model *model, const model_call *c)
     case ENCODE:
         return model->ops.encode(model->user, c->args, c->out);
     case SEQUENCE_NEW:
-        return model->ops.sequence_new(model->user, c->out);
+        return model->ops.sequence_new(model->user, c->args, c->out);
     case ATTACH:
         return model->ops.attach(model->user, c->sequence, c->args);
     case FORK:
@@ -111,9 +111,9 @@ static pc_status call_model(const pc_model *model, pc_cache *cache, const model_
     for (;; bytes *= GROWTH) {
         for (size_t i = 0; i < c->out_count; i++)
             c->out[i] = NULL;
-        pc__model_enter(model);
+        pc__model_enter(model, 0);
         status = pc__model_status(model, names[c->operation], call_once(model, c));
-        pc__model_leave(model);
+        pc__model_leave(model, 0);
         if (status != PC_ERR_LIMIT || left-- <= 0 || !pc__cache_free_for_owner(cache, model, bytes))
             break;
     }
@@ -181,9 +181,10 @@ int pc__segment_is_lossy(const pc_segment *segment)
                && ((const pc__kv *)segment->payload)->shape.dtype == PC_DTYPE_I8);
 }
 
-pc_status pc__call_sequence_new(const pc_model *model, pc_cache *cache, void **sequence)
+pc_status pc__call_sequence_new(const pc_model *model, pc_cache *cache,
+                                const pc_sequence_args *args, void **sequence)
 {
-    model_call call = {.operation = SEQUENCE_NEW, .out = sequence, .out_count = 1};
+    model_call call = {.operation = SEQUENCE_NEW, .args = args, .out = sequence, .out_count = 1};
     pc_status status = pc__model_can_go_on(model);
     *sequence = NULL;
     return status < 0 ? status : call_model(model, cache, &call);
@@ -212,9 +213,9 @@ pc_status pc__call_truncate(const pc_model *model, void *sequence, size_t count)
     if (!model->ops.truncate)
         return pc__fail(PC_ERR_UNSUPPORTED,
                         "the model cannot shorten a sequence (no ops.truncate)");
-    pc__model_enter(model);
+    pc__model_enter(model, 0);
     status = pc__model_status(model, "truncate", model->ops.truncate(model->user, sequence, count));
-    pc__model_leave(model);
+    pc__model_leave(model, 0);
     return status;
 }
 
@@ -230,7 +231,7 @@ void pc__call_drop(const pc_model *model, void *sequence)
 {
     if (!sequence)
         return;
-    pc__model_enter(model);
+    pc__model_enter(model, 0);
     model->ops.drop(model->user, sequence);
-    pc__model_leave(model);
+    pc__model_leave(model, 0);
 }

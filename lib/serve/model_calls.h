@@ -14,7 +14,8 @@
  * *token_seconds: the time of one token. */
 pc_status pc__call_encode(const pc_model *model, pc_cache *cache, const pc_encode_args *args,
                           int stored, pc_segment **segments, double *token_seconds);
-pc_status pc__call_sequence_new(const pc_model *model, pc_cache *cache, void **sequence);
+pc_status pc__call_sequence_new(const pc_model *model, pc_cache *cache,
+                                const pc_sequence_args *args, void **sequence);
 pc_status pc__call_attach(const pc_model *model, pc_cache *cache, void *sequence,
                           const pc_segment *segment, int64_t start, uint32_t lo, uint32_t hi);
 pc_status pc__call_fork(const pc_model *model, pc_cache *cache, void *sequence, void **copy);

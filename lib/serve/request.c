@@ -3,6 +3,7 @@
 
 #include "base/clock.h"
 #include "model/model_states.h"
+#include "serve/model_calls.h"
 #include "serve/request_internal.h"
 
 int32_t pc__request_must_stop(void *request)
@@ -123,6 +124,35 @@ void pc__request_reset(pc__request *r, double started, uint32_t stream_failure)
     start_stats(r);
     r->stats.seconds_load = pc__now() - started;
     r->stream_failure = stream_failure;
+}
+
+pc__request_owners pc__request_owners_of(const pc__request *r)
+{
+    return (pc__request_owners){r->options->salts, r->options->salt_count, r->options->adapter,
+                                NULL};
+}
+
+/* Of the tenant that owns what stands behind the prompt. */
+static const void *last_salt(const pc__request *r, size_t *size)
+{
+    const pc_generate_options *o = r->options;
+    int64_t behind;
+    size_t count = o->salt_count;
+    pc__request_last_part(r, &behind);
+    while (count && o->salts[count - 1].first > behind)
+        count--;
+    *size = count ? o->salts[count - 1].size : 0;
+    return count ? o->salts[count - 1].data : r->cache ? pc__cache_salt(r->cache, size) : NULL;
+}
+
+pc_status pc__request_sequence_new(const pc__request *r, void **sequence)
+{
+    pc_sequence_args args = {.struct_size = sizeof args,
+                             .adapter = r->options->adapter,
+                             .rope_regime_length = r->regime.length,
+                             .tag = r->options->tag};
+    args.salt = last_salt(r, &args.salt_size);
+    return pc__call_sequence_new(r->model, r->cache, &args, sequence);
 }
 
 int pc__request_reuses_nothing(const pc__request *r)

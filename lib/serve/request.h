@@ -54,6 +54,11 @@ pc_status pc__request_poll(const pc__request *request);
 /* The same question, for functions that ask by `cancelled` and cancel_user. */
 int32_t pc__request_must_stop(void *request);
 
+/* Whose states they are, by its options. */
+pc__request_owners pc__request_owners_of(const pc__request *request);
+/* An empty sequence of the model, for this request. */
+pc_status pc__request_sequence_new(const pc__request *request, void **sequence);
+
 /* Nothing comes from the cache or goes there: PC_BASELINE_PLAN, repair FULL. */
 int pc__request_is_fresh(const pc__request *request);
 /* No segments at all: PC_BASELINE_PREFILL, PC_BASELINE_CONTIGUOUS. */

@@ -169,7 +169,7 @@ pc_status pc__request_assemble(pc__request *r, pc__placed_prompt *out, float *lo
     distinct = order_rows(&f);
     judge_order(&f);
     PC__TRY(note_own(&f), done);
-    PC__TRY(pc__call_sequence_new(r->model, r->cache, &out->sequence), done);
+    PC__TRY(pc__request_sequence_new(r, &out->sequence), done);
     PC__TRY(attach_all(r, out->sequence), done);
     r->stats.seconds_assemble += pc__now() - started;
     started = pc__now();

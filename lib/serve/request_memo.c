@@ -79,7 +79,7 @@ pc_status pc__request_use_memo(pc__request *r, pc__memo_answer *answer, pc__plac
 {
     const pc_allocator *mem = &r->model->context->mem;
     pc__kv *states = answer->states;
-    pc_status status = pc__call_sequence_new(r->model, r->cache, &out->sequence);
+    pc_status status = pc__request_sequence_new(r, &out->sequence);
     answer->states = NULL;
     out->own.tokens = pc__calloc(mem, r->tokens, sizeof *out->own.tokens);
     if (status < 0 || !out->own.tokens) {

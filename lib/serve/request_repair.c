@@ -106,12 +106,21 @@ static void add_reused(comparison *c, const pc__request *r)
 static pc_status ask_model(comparison *c, const pc__request *r)
 {
     const pc_encode_args *a = &c->reused.args;
+    const pc_deviation_args args = {.struct_size = sizeof args,
+                                    .tokens = a->tokens,
+                                    .positions = a->positions,
+                                    .count = a->count,
+                                    .spans = a->visible,
+                                    .span_stride = a->visible_stride,
+                                    .span_count = a->visible_count,
+                                    .adapter = r->options->adapter,
+                                    .rope_regime_length = r->regime.length,
+                                    .tag = r->options->tag};
     pc_status status;
     PC__TRY_RETURN(pc__request_poll(r));
-    pc__model_enter(r->model);
-    status = r->model->ops.deviation(r->model->user, a->tokens, a->positions, a->count, a->visible,
-                                     a->visible_stride, a->visible_count, c->scores);
-    pc__model_leave(r->model);
+    pc__model_enter(r->model, 0);
+    status = r->model->ops.deviation(r->model->user, &args, c->scores);
+    pc__model_leave(r->model, 0);
     status = pc__model_status(r->model, "deviation", status);
     for (size_t i = 0; i < a->count; i++)
         c->ranking[i].score = c->scores[i] >= 0 ? c->scores[i] : 0; /* a NaN ranks last */

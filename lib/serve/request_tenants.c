@@ -4,7 +4,50 @@
 #include <promptcache/cache.h>
 #include <string.h>
 
+#include "base/options.h"
 #include "model/model_states.h"
+
+static pc_status check_owners(const pc__request_owners *o, const pc_model *model, const char *call)
+{
+    for (size_t i = 0; i < o->salt_count; i++) {
+        const pc_salt *salt = &o->salts[i];
+        if (!salt->data || !salt->size)
+            return pc__fail(PC_ERR_INVALID, "%s: salt %zu is empty", call, i);
+        if (salt->first < 0 || (i && salt->first <= o->salts[i - 1].first))
+            return pc__fail(PC_ERR_INVALID,
+                            "%s: salt %zu begins at position %lld: positions must ascend", call, i,
+                            (long long)salt->first);
+    }
+    if (o->adapter && pc__model_is_native(model))
+        return pc__fail(PC_ERR_UNSUPPORTED,
+                        "%s: adapter: this version loads no adapters; only an application's model "
+                        "can compute with one",
+                        call);
+    return PC_OK;
+}
+
+pc_status pc__request_owners_read(pc__request_owners *o, const pc_model *model, const char *call,
+                                  const pc_salt *salts, size_t stride, size_t count,
+                                  const uint8_t *adapter)
+{
+    const pc_allocator *mem = &model->context->mem;
+    const void *dense;
+    pc_status status;
+    *o = (pc__request_owners){.salt_count = count, .adapter = adapter};
+    PC__TRY_RETURN(pc__array_in(&dense, &o->copy, mem, PC__ARRAY(call, "salts", pc_salt, size),
+                                salts, stride, count));
+    o->salts = dense;
+    status = check_owners(o, model, call);
+    if (status < 0)
+        pc__request_owners_end(o, mem);
+    return status;
+}
+
+void pc__request_owners_end(pc__request_owners *o, const pc_allocator *mem)
+{
+    pc__free(mem, o->copy);
+    *o = (pc__request_owners){.salts = NULL};
+}
 
 static pc_key_parts common_parts(const pc_model *model, uint32_t encoding, uint64_t regime)
 {
@@ -31,12 +74,15 @@ static void set_tenant(pc__request_tenant *tenant, pc_key_parts *base, int64_t f
 
 pc_status pc__request_tenants_init(pc__request_tenants *tenants, const pc_model *model,
                                    const pc_cache *cache, uint32_t encoding, uint64_t regime,
-                                   const pc_salt *salts, size_t count)
+                                   const pc__request_owners *owners)
 {
     pc_key_parts base = common_parts(model, encoding, regime);
-    size_t size = 0;
+    size_t size = 0, count = owners->salt_count;
     const void *salt = cache ? pc__cache_salt(cache, &size) : NULL;
     memset(tenants, 0, sizeof *tenants);
+    base.adapter = owners->adapter;
+    if (owners->adapter)
+        memcpy(tenants->adapter.bytes, owners->adapter, sizeof tenants->adapter.bytes);
     set_tenant(&tenants->own, &base, INT64_MIN, salt, size);
     if (!count)
         return PC_OK;
@@ -45,7 +91,8 @@ pc_status pc__request_tenants_init(pc__request_tenants *tenants, const pc_model 
         return PC_ERR_NOMEM;
     tenants->count = count;
     for (size_t i = 0; i < count; i++)
-        set_tenant(&tenants->more[i], &base, salts[i].first, salts[i].data, salts[i].size);
+        set_tenant(&tenants->more[i], &base, owners->salts[i].first, owners->salts[i].data,
+                   owners->salts[i].size);
     return PC_OK;
 }
 
@@ -71,10 +118,13 @@ const pc__request_tenant *pc__request_tenant_at(const pc__request_tenants *tenan
 
 pc__id pc__request_tenants_id(const pc__request_tenants *tenants, int64_t end)
 {
+    static const pc__id no_adapter;
     pc__digest d;
-    if (!tenants->count || tenants->more[0].first >= end)
+    if ((!tenants->count || tenants->more[0].first >= end)
+        && pc__id_equal(&tenants->adapter, &no_adapter))
         return tenants->own.salt;
     pc__digest_start(&d, "tenants/1");
+    pc__digest_bytes(&d, tenants->adapter.bytes, sizeof tenants->adapter.bytes);
     pc__digest_bytes(&d, tenants->own.salt.bytes, sizeof tenants->own.salt.bytes);
     for (size_t i = 0; i < tenants->count && tenants->more[i].first < end; i++) {
         pc__digest_u64(&d, (uint64_t)tenants->more[i].first);

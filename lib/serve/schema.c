@@ -57,16 +57,15 @@ static pc__unit_keys *find_keys(const pc_schema *s, uint32_t encoding, uint64_t 
 }
 
 pc_status pc__schema_keys(const pc_schema *schema, const pc__recipe *recipe, const pc_cache *cache,
-                          uint64_t regime, const pc_salt *salts, size_t salt_count,
-                          pc__unit_keys **out)
+                          uint64_t regime, const pc__request_owners *owners, pc__unit_keys **out)
 {
     pc_schema *s = (pc_schema *)(uintptr_t)schema;
     pc__request_tenants tenants;
     pc__id id;
     pc_status status = PC_OK;
     *out = NULL;
-    PC__TRY_RETURN(pc__request_tenants_init(&tenants, s->model, cache, recipe->encoding, regime,
-                                            salts, salt_count));
+    PC__TRY_RETURN(
+        pc__request_tenants_init(&tenants, s->model, cache, recipe->encoding, regime, owners));
     id = pc__request_tenants_id(&tenants, s->tree->length);
     pthread_mutex_lock(&s->lock);
     *out = find_keys(s, recipe->encoding, regime, &id);
@@ -84,12 +83,12 @@ pc_status pc__schema_keys(const pc_schema *schema, const pc__recipe *recipe, con
     return status;
 }
 
-pc_status pc__encode_options_read(pc_encode_options *out, const pc_encode_options *options,
-                                  const pc_schema *schema, const pc_cache *cache, const char *call)
+pc_status pc__encode_options_read(pc_encode_options *out, pc__request_owners *owners,
+                                  const pc_encode_options *options, const pc_schema *schema,
+                                  const pc_cache *cache, const char *call)
 {
-    PC__TRY_RETURN(pc__options_read(out, sizeof *out,
-                                    PC__V1_SIZE(pc_encode_options, rope_regime_length), options,
-                                    "pc_encode_options"));
+    PC__TRY_RETURN(pc__options_read(out, sizeof *out, PC__V1_SIZE(pc_encode_options, adapter),
+                                    options, "pc_encode_options"));
     if (!schema || !cache)
         return pc__fail(PC_ERR_INVALID, "%s: schema or cache is NULL", call);
     if (out->reserved || out->encoding > PC_ENCODE_EXACT)
@@ -100,7 +99,8 @@ pc_status pc__encode_options_read(pc_encode_options *out, const pc_encode_option
                         out->pin, out->ttl_seconds, out->pin_seconds);
     if (out->encoding == PC_ENCODE_EXACT)
         return pc__fail(PC_ERR_UNSUPPORTED, "%s: exact states depend on the prompt", call);
-    return PC_OK;
+    return pc__request_owners_read(owners, schema->model, call, out->salts, out->salt_stride,
+                                   out->salt_count, out->adapter);
 }
 
 static pc_status model_tokens(void *user, const char *text, size_t size, uint64_t flags,

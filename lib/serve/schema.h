@@ -26,16 +26,17 @@ pc_status pc__schema_from_tree(pc_schema **out, const pc_model *model, pc__schem
 
 /* The recipe of a mode (not EXACT), borrowed from the schema. */
 pc_status pc__schema_recipe(const pc_schema *schema, uint32_t encoding, const pc__recipe **out);
-/* Its keys in this cache, with the tenants that `salts` give; a counted reference. */
+/* Its keys in this cache, with the tenants that `owners` give; a counted reference. */
 pc_status pc__schema_keys(const pc_schema *schema, const pc__recipe *recipe, const pc_cache *cache,
-                          uint64_t regime, const pc_salt *salts, size_t salt_count,
-                          pc__unit_keys **out);
+                          uint64_t regime, const pc__request_owners *owners, pc__unit_keys **out);
 
 #define PC__PML_FLAGS (PC_PML_COMPACT | PC_PML_SRC_ANYWHERE | PC_PML_OVERLAP)
 
-/* Options of calls that encode a schema or load its states; `call` is the call's name. */
-pc_status pc__encode_options_read(pc_encode_options *out, const pc_encode_options *options,
-                                  const pc_schema *schema, const pc_cache *cache, const char *call);
+/* Options of calls that encode a schema or load its states, and the owners that they name, which
+ * are to be ended; `call` is the call's name. */
+pc_status pc__encode_options_read(pc_encode_options *out, pc__request_owners *owners,
+                                  const pc_encode_options *options, const pc_schema *schema,
+                                  const pc_cache *cache, const char *call);
 
 /* The environment of PML for a model; `where` as in the environment. */
 void pc__pml_env_of(pc__pml_env *env, const pc_model *model, const char *where);

@@ -119,10 +119,12 @@ pc_status pc_schema_encode(const pc_schema *schema, pc_cache *cache,
     PC__HOLD(pc_schema, schema);
     PC__HOLD(pc_cache, cache);
     schema_encoding e = {0};
+    pc__request_owners owners;
     pc__request_regime regime;
     pc_status status;
-    PC__TRY_RETURN(pc__encode_options_read(&e.options, options, schema, cache, "pc_schema_encode"));
-    PC__TRY_RETURN(pc__model_can_go_on(schema->model));
+    PC__TRY_RETURN(
+        pc__encode_options_read(&e.options, &owners, options, schema, cache, "pc_schema_encode"));
+    PC__TRY(pc__model_can_go_on(schema->model), done);
     regime = pc__regime_for_length(schema->model, e.options.rope_regime_length,
                                    schema->tree->length);
     e.work.ttl = e.options.ttl_seconds;
@@ -132,9 +134,11 @@ pc_status pc_schema_encode(const pc_schema *schema, pc_cache *cache,
         e.work.cancelled = report_progress;
         e.work.cancel_user = &e;
     }
-    status = pc__unit_work_init(&e.work, schema, cache, e.options.encoding, &regime, NULL, 0);
+    status = pc__unit_work_init(&e.work, schema, cache, e.options.encoding, &regime, &owners);
     if (status >= 0)
         status = encode_units(&e);
     pc__unit_work_end(&e.work);
+done:
+    pc__request_owners_end(&owners, &schema->model->context->mem);
     return status;
 }

@@ -64,14 +64,16 @@ pc_status pc_schema_prefetch(const pc_schema *schema, pc_cache *cache,
     PC__HOLD(pc_cache, cache);
     pc_encode_options o;
     pc__unit_work work = {0};
+    pc__request_owners owners;
     pc__request_regime regime;
     uint64_t count = 0;
     pc_status status;
     if (started)
         *started = 0;
-    PC__TRY_RETURN(pc__encode_options_read(&o, options, schema, cache, "pc_schema_prefetch"));
+    PC__TRY_RETURN(
+        pc__encode_options_read(&o, &owners, options, schema, cache, "pc_schema_prefetch"));
     regime = pc__regime_for_length(schema->model, o.rope_regime_length, schema->tree->length);
-    status = pc__unit_work_init(&work, schema, cache, o.encoding, &regime, NULL, 0);
+    status = pc__unit_work_init(&work, schema, cache, o.encoding, &regime, &owners);
     for (size_t leaf = 0; status >= 0 && leaf < work.recipe->leaf_count; leaf++) {
         status = start_load(&work, leaf);
         count += status == PC_OK;
@@ -79,5 +81,6 @@ pc_status pc_schema_prefetch(const pc_schema *schema, pc_cache *cache,
     if (started)
         *started = count;
     pc__unit_work_end(&work);
+    pc__request_owners_end(&owners, &schema->model->context->mem);
     return status < 0 ? status : PC_OK;
 }

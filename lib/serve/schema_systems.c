@@ -212,6 +212,7 @@ static pc_status pin_entry(const pc_systems *s, system_entry *e)
 
 static pc_status encode_entry(const pc_systems *s, system_entry *e)
 {
+    static const pc__request_owners nobody;
     pc_encode_options o = PC_ENCODE_OPTIONS_INIT;
     const pc__recipe *recipe;
     pc__request_regime regime = pc__regime_for_length(s->model, s->rope_regime_length,
@@ -220,7 +221,7 @@ static pc_status encode_entry(const pc_systems *s, system_entry *e)
     o.rope_regime_length = s->rope_regime_length;
     PC__TRY_RETURN(pc_schema_encode(e->schema, s->cache, &o));
     PC__TRY_RETURN(pc__schema_recipe(e->schema, s->encoding, &recipe));
-    PC__TRY_RETURN(pc__schema_keys(e->schema, recipe, s->cache, regime.key, NULL, 0, &e->keys));
+    PC__TRY_RETURN(pc__schema_keys(e->schema, recipe, s->cache, regime.key, &nobody, &e->keys));
     return pin_entry(s, e);
 }
 

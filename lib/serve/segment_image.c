@@ -56,9 +56,9 @@ static pc_status refuse_image(const char *wrong)
 static void release_payload(void *owner, void *payload)
 {
     pc_model *model = owner;
-    pc__model_enter(model);
+    pc__model_enter(model, PC_OVERLAP_STATES);
     model->ops.release(model->user, payload);
-    pc__model_leave(model);
+    pc__model_leave(model, PC_OVERLAP_STATES);
 }
 
 /* Native models. */
@@ -277,7 +277,7 @@ static pc_status export_payload(const pc_model *model, void *payload, uint64_t m
     int is_too_large;
     pc_status status;
     *out = NULL;
-    pc__model_enter(model);
+    pc__model_enter(model, PC_OVERLAP_STATES);
     status = model->ops.export_segment(model->user, payload, NULL, 0, &size);
     is_too_large = status >= 0 && most && size > most;
     if (status >= 0 && size > SIZE_MAX / 2)
@@ -291,7 +291,7 @@ static pc_status export_payload(const pc_model *model, void *payload, uint64_t m
         if (status >= 0 && written != size)
             status = PC_ERR_LIMIT;
     }
-    pc__model_leave(model);
+    pc__model_leave(model, PC_OVERLAP_STATES);
     if (is_too_large)
         return pc__fail(PC_ERR_LIMIT,
                         "the model's export_segment gives %zu bytes; by kv_bytes_per_token and the "
@@ -360,10 +360,10 @@ static pc_status finish_import(void *owner, const pc__image *image, void **paylo
     pc_status status;
     if (!i)
         return PC_OK; /* imported already */
-    pc__model_enter(model);
+    pc__model_enter(model, PC_OVERLAP_STATES);
     status = model->ops.import_segment(model->user, i->bytes, i->size, image->token_ids,
                                        image->tokens, &made);
-    pc__model_leave(model);
+    pc__model_leave(model, PC_OVERLAP_STATES);
     status = pc__model_status(model, "import_segment", status);
     if (status >= 0 && !made)
         status = pc__fail(PC_ERR_INTERNAL, "the model's import_segment gave no segment");

@@ -7,14 +7,14 @@
 
 pc_status pc__unit_work_init(pc__unit_work *work, const pc_schema *schema, pc_cache *cache,
                              uint32_t encoding, const pc__request_regime *regime,
-                             const pc_salt *salts, size_t salt_count)
+                             const pc__request_owners *owners)
 {
     work->model = schema->model;
     work->cache = cache;
     work->rope_regime_length = regime->length;
+    work->adapter = owners->adapter;
     PC__TRY_RETURN(pc__schema_recipe(schema, encoding, &work->recipe));
-    return pc__schema_keys(schema, work->recipe, cache, regime->key, salts, salt_count,
-                           &work->keys);
+    return pc__schema_keys(schema, work->recipe, cache, regime->key, owners, &work->keys);
 }
 
 pc_status pc__unit_work_start(pc__unit_work *work)
@@ -140,6 +140,8 @@ pc_status pc__unit_encode(pc__unit_work *work, size_t index)
         pc__encode_call_add(&c, unit->items[i]->tokens, unit->items[i]->token_count,
                             unit->items[i]->start, unit->leaf[i] != PC__NO_LEAF);
     c.args.rope_regime_length = work->rope_regime_length;
+    c.args.adapter = work->adapter;
+    c.args.tag = work->tag;
     c.args.cancelled = work->cancelled;
     c.args.cancel_user = work->cancel_user;
     status = pc__call_encode(work->model, work->cache, &c.args, 1, c.segments, &token_seconds);

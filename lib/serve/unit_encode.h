@@ -12,6 +12,8 @@ typedef struct pc__unit_work {
     pc__unit_keys *keys; /* counted */
     pc_cache *cache;     /* NULL: nothing is stored */
     uint64_t rope_regime_length;
+    const uint8_t *adapter; /* this and the next: for the model's functions */
+    uint64_t tag;
     int32_t (*cancelled)(void *user);
     void *cancel_user;
     pc_segment **made;   /* [leaves] counted; allocated by pc__unit_work_start */
@@ -22,11 +24,11 @@ typedef struct pc__unit_work {
     uint32_t wait_for_room; /* pc__entry_desc */
 } pc__unit_work;
 
-/* The units of a schema in a cache, with the tenants that `salts` give. Fields that are not set
+/* The units of a schema in a cache, with the tenants that `owners` give. Fields that are not set
  * here are the caller's. To be ended, on failure too. */
 pc_status pc__unit_work_init(pc__unit_work *work, const pc_schema *schema, pc_cache *cache,
                              uint32_t encoding, const pc__request_regime *regime,
-                             const pc_salt *salts, size_t salt_count);
+                             const pc__request_owners *owners);
 void pc__unit_work_end(pc__unit_work *work);        /* zeroed: does nothing */
 void pc__unit_work_drop(pc__unit_work *work);       /* drops all of `made` */
 pc_status pc__unit_work_start(pc__unit_work *work); /* allocates `made` if it is not there yet */

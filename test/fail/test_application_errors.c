@@ -49,9 +49,9 @@ static pc_status no_size(void *user, void *segment, uint64_t *bytes)
     return fail();
 }
 
-static pc_status no_sequence_new(void *user, void **sequence)
+static pc_status no_sequence_new(void *user, const pc_sequence_args *args, void **sequence)
 {
-    (void)user, (void)sequence;
+    (void)user, (void)args, (void)sequence;
     return fail();
 }
 
@@ -73,12 +73,9 @@ static pc_status no_step(void *user, const pc_step_args *args)
     return fail();
 }
 
-static pc_status no_deviation(void *user, const int32_t *tokens, const int64_t *positions,
-                              size_t count, const pc_span *placements, size_t stride,
-                              size_t placement_count, float *score)
+static pc_status no_deviation(void *user, const pc_deviation_args *args, float *score)
 {
-    (void)user, (void)tokens, (void)positions, (void)count, (void)placements, (void)stride,
-        (void)placement_count, (void)score;
+    (void)user, (void)args, (void)score;
     return fail();
 }
 

@@ -202,9 +202,9 @@ static void release(void *user, void *segment)
     free(segment);
 }
 
-static pc_status sequence_new(void *user, void **sequence)
+static pc_status sequence_new(void *user, const pc_sequence_args *args, void **sequence)
 {
-    (void)user;
+    (void)user, (void)args;
     *sequence = malloc(1);
     return PC_OK;
 }

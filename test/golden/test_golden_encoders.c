@@ -252,7 +252,7 @@ static void refusals(golden *g)
     one.types = types;
     CHECK_STATUS(pc_eval(g->model, &args), PC_ERR_INVALID);
     CHECK_ERROR_HAS("token type 2");
-    CHECK_STATUS(g->model->ops.sequence_new(g->model->user, &sequence), PC_ERR_UNSUPPORTED);
+    CHECK_STATUS(g->model->ops.sequence_new(g->model->user, NULL, &sequence), PC_ERR_UNSUPPORTED);
     CHECK_ERROR_HAS("is an encoder");
     CHECK(!sequence);
     CHECK(!g->model->info.relocatable);

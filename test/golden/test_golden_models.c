@@ -196,7 +196,7 @@ static void modular_by_ops(golden *g, const char *name, uint32_t see)
     int32_t want[16], token;
     void *sequence = NULL, *copy = NULL;
     char tensor[64];
-    int ok = CHECK_OK(ops->sequence_new(g->model->user, &sequence));
+    int ok = CHECK_OK(ops->sequence_new(g->model->user, NULL, &sequence));
     for (int m = 0; m < 3 && ok; m++) {
         snprintf(tensor, sizeof tensor, "modular/m%d", m);
         run_of r = read_run(g, tensor);
@@ -213,7 +213,9 @@ static void modular_by_ops(golden *g, const char *name, uint32_t see)
                                1,
                                rope_len(g, name),
                                NULL,
-                               NULL};
+                               NULL,
+                               NULL,
+                               0};
         ok = CHECK_OK(ops->encode(g->model->user, &args, &placements[m].segment));
         placements[m].start = r.positions[0];
         placements[m].hi = (uint32_t)r.count;
@@ -471,14 +473,16 @@ static void refusals(golden *g)
     int32_t ids[4] = {5, 6, 7, 8};
     int64_t positions[4] = {3, 4, 5, 6};
     pc_token_range whole = {0, 4};
-    pc_encode_args args = {
-        sizeof args, ids, positions, 4,   NULL, sizeof(pc_span), 0, &whole, sizeof(pc_token_range),
-        1,           8,   NULL,      NULL};
+    pc_encode_args args = {sizeof args, ids,    positions,
+                           4,           NULL,   sizeof(pc_span),
+                           0,           &whole, sizeof(pc_token_range),
+                           1,           8,      NULL,
+                           NULL,        NULL,   0};
     pc_span at = {NULL, 9, 0, 4};
     int learned = g->model->info.position_scheme == PC_POSITION_LEARNED;
     void *sequence = NULL;
     float *logits = malloc((size_t)g->model->info.vocab * sizeof *logits);
-    CHECK_OK(ops->sequence_new(g->model->user, &sequence));
+    CHECK_OK(ops->sequence_new(g->model->user, NULL, &sequence));
     CHECK_OK(ops->encode(g->model->user, &args, &at.segment));
     if (g->model->info.relocatable) {
         CHECK_OK(ops->attach(g->model->user, sequence, &at));
@@ -524,14 +528,16 @@ static void deviation(golden *g)
                            r.count,     NULL,   sizeof(pc_span),
                            0,           halves, sizeof(pc_token_range),
                            2,           64,     NULL,
-                           NULL};
+                           NULL,        NULL,   0};
     void *segments[2];
     double sum = 0;
     CHECK_OK(ops->encode(g->model->user, &args, segments));
     for (int i = 0; i < 2; i++)
         at[i] = (pc_span){segments[i], r.positions[halves[i].first], 0, (uint32_t)halves[i].count};
-    CHECK_OK(
-        ops->deviation(g->model->user, r.ids, r.positions, r.count, at, sizeof(pc_span), 2, score));
+    pc_deviation_args all = {
+        sizeof all, r.ids, r.positions, r.count, at, sizeof *at, 2, NULL, args.rope_regime_length,
+        0};
+    CHECK_OK(ops->deviation(g->model->user, &all, score));
     for (size_t i = 0; i < r.count; i++)
         CHECK(score[i] < 1e-5f);
     memcpy(alone, at, sizeof at);
@@ -548,10 +554,12 @@ static void deviation(golden *g)
                                 1,
                                 64,
                                 NULL,
-                                NULL};
+                                NULL,
+                                NULL,
+                                0};
     CHECK_OK(ops->encode(g->model->user, &by_itself, &alone[1].segment));
-    CHECK_OK(ops->deviation(g->model->user, r.ids, r.positions, r.count, alone, sizeof(pc_span), 2,
-                            score));
+    all.spans = alone;
+    CHECK_OK(ops->deviation(g->model->user, &all, score));
     for (size_t i = 0; i < r.count; i++) {
         if (i < halves[1].first)
             CHECK(score[i] < 1e-5f);

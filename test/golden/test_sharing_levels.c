@@ -83,7 +83,9 @@ static void *encode(forest *f, const int32_t *tokens, int64_t from, size_t count
                            1,
                            512,
                            NULL,
-                           NULL};
+                           NULL,
+                           NULL,
+                           0};
     void *segment = NULL;
     for (size_t i = 0; i < count; i++)
         positions[i] = from + (int64_t)i;
@@ -154,7 +156,7 @@ static void run_steps(forest *f, void *const *sequences, size_t count, uint32_t 
 static void *attached(forest *f, const pc_span *placements, size_t count)
 {
     void *sequence = NULL;
-    CHECK_OK(ops_of(f)->sequence_new(f->model->user, &sequence));
+    CHECK_OK(ops_of(f)->sequence_new(f->model->user, NULL, &sequence));
     for (size_t i = 0; i < count; i++)
         CHECK_OK(ops_of(f)->attach(f->model->user, sequence, &placements[i]));
     return sequence;

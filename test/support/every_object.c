@@ -267,15 +267,14 @@ HOOK(pc_status, encode, (void *user, const pc_encode_args *args, void **segments
      (user, args, segments))
 HOOK_VOID(release, (void *user, void *segment), (user, segment))
 HOOK(pc_status, size, (void *user, void *segment, uint64_t *bytes), (user, segment, bytes))
-HOOK(pc_status, sequence_new, (void *user, void **sequence), (user, sequence))
+HOOK(pc_status, sequence_new, (void *user, const pc_sequence_args *args, void **sequence),
+     (user, args, sequence))
 HOOK(pc_status, attach, (void *user, void *sequence, const pc_span *span), (user, sequence, span))
 HOOK(pc_status, fork, (void *user, void *sequence, void **copy), (user, sequence, copy))
 HOOK(pc_status, step, (void *user, const pc_step_args *args), (user, args))
 HOOK_VOID(drop, (void *user, void *sequence), (user, sequence))
-HOOK(pc_status, deviation,
-     (void *user, const int32_t *tokens, const int64_t *positions, size_t count,
-      const pc_span *spans, size_t stride, size_t span_count, float *score),
-     (user, tokens, positions, count, spans, stride, span_count, score))
+HOOK(pc_status, deviation, (void *user, const pc_deviation_args *args, float *score),
+     (user, args, score))
 HOOK(pc_status, truncate, (void *user, void *sequence, size_t count), (user, sequence, count))
 HOOK(pc_status, export_segment,
      (void *user, void *segment, void *data, size_t capacity, size_t *size),

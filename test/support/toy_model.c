@@ -387,8 +387,9 @@ static pc_status size_of(void *user, void *payload, uint64_t *bytes)
     return PC_OK;
 }
 
-static pc_status sequence_new(void *user, void **out)
+static pc_status sequence_new(void *user, const pc_sequence_args *args, void **out)
 {
+    (void)args;
     *out = must(calloc(1, sizeof(sequence)));
     ((pc_toy *)user)->counts.live_sequences++;
     return PC_OK;
@@ -425,7 +426,7 @@ static pc_status fork_sequence(void *user, void *from, void **out)
 {
     const sequence *s = from;
     sequence *copy;
-    sequence_new(user, out);
+    sequence_new(user, NULL, out);
     copy = *out;
     for (size_t i = 0; i < s->attached_count; i++) {
         pc_span at = {s->attached[i].segment, s->attached[i].start, s->attached[i].lo,
@@ -509,20 +510,19 @@ static pc_status truncate_sequence(void *user, void *shortened, size_t count)
 }
 
 /* Every token as if all given tokens up to its position stood in one prefill. */
-static pc_status deviation(void *user, const int32_t *tokens, const int64_t *positions,
-                           size_t count, const pc_span *placements, size_t stride,
-                           size_t placement_count, float *scores)
+static pc_status deviation(void *user, const pc_deviation_args *args, float *scores)
 {
+    const size_t count = args->count;
     state *fresh = must(malloc((count + 1) * sizeof *fresh));
     key *keys = must(malloc((count + 1) * sizeof *keys));
     size_t at = 0;
     for (size_t i = 0; i < count; i++) {
         for (size_t j = 0; j <= i; j++)
-            keys[j] = (key){&fresh[j], positions[i] - positions[j]};
-        compute(user, tokens[i], positions[i], keys, i + 1, &fresh[i], NULL);
+            keys[j] = (key){&fresh[j], args->positions[i] - args->positions[j]};
+        compute(user, args->tokens[i], args->positions[i], keys, i + 1, &fresh[i], NULL);
     }
-    for (size_t p = 0; p < placement_count; p++) {
-        const pc_span *span = (const pc_span *)((const char *)placements + p * stride);
+    for (size_t p = 0; p < args->span_count; p++) {
+        const pc_span *span = (const pc_span *)((const char *)args->spans + p * args->span_stride);
         for (uint32_t t = span->lo; t < span->hi; t++, at++) {
             const state *cached = &((const segment *)span->segment)->states[t];
             scores[at] = 0;

@@ -62,7 +62,7 @@ static pc_status step(const pc_model *model, const int32_t *tokens, size_t count
     pc_step_row rows[ROWS];
     pc_status status = PC_OK;
     for (size_t i = 0; i < count && status >= 0; i++) {
-        status = ops->sequence_new(model->user, &sequences[i]);
+        status = ops->sequence_new(model->user, NULL, &sequences[i]);
         rows[i] = (pc_step_row){sequences[i], 0, tokens[i], 1};
     }
     pc_step_args args = {

@@ -9,6 +9,8 @@
 #include "toy_schema.h"
 #include <promptcache/sampling.h>
 
+static const pc__request_owners nobody;
+
 static const char schema[] =
     "<schema name=\"t\">the word is here."
     "<module name=\"a\">it was one</module><module name=\"b\">of the hot</module>"
@@ -55,7 +57,7 @@ static void check(const char *text, uint32_t encoding, uint32_t repair, const in
     pc__gather_judge(gather);
     pc__gather_free(gather);
     CHECK_OK(pc__schema_recipe(w.schema, encoding, &recipe));
-    CHECK_OK(pc__schema_keys(w.schema, recipe, w.cache, r.regime.key, NULL, 0, &keys));
+    CHECK_OK(pc__schema_keys(w.schema, recipe, w.cache, r.regime.key, &nobody, &keys));
     for (size_t p = 0; p < prompt->part_count; p++)
         if (prompt->parts[p].kind == PC__PART_CACHED && *prompt->parts[p].path)
             CHECK(is_of(&w, keys, recipe, &prompt->parts[p], r.parts[p].segment, want[module++]));

@@ -18,9 +18,9 @@ static pc_status fail_attach(void *user, void *sequence, const pc_span *placemen
     return PC_ERR_LIMIT;
 }
 
-static pc_status fail_sequence(void *user, void **sequence)
+static pc_status fail_sequence(void *user, const pc_sequence_args *args, void **sequence)
 {
-    (void)user, (void)sequence;
+    (void)user, (void)args, (void)sequence;
     return PC_ERR_NOMEM;
 }
 
@@ -30,13 +30,10 @@ static pc_status fail_fork(void *user, void *sequence, void **copy)
     return PC_ERR_UNSUPPORTED;
 }
 
-static pc_status fail_deviation(void *user, const int32_t *tokens, const int64_t *positions,
-                                size_t count, const pc_span *placements, size_t stride,
-                                size_t placement_count, float *score)
+static pc_status fail_deviation(void *user, const pc_deviation_args *args, float *score)
 {
-    (void)user, (void)tokens, (void)positions, (void)placements, (void)stride,
-        (void)placement_count;
-    for (size_t i = 0; i < count; i++)
+    (void)user;
+    for (size_t i = 0; i < args->count; i++)
         score[i] = 0;
     return PC_ERR_STATE;
 }

@@ -35,8 +35,9 @@ static void release(void *user, void *segment)
     (void)segment;
 }
 
-static pc_status sequence_new(void *user, void **sequence)
+static pc_status sequence_new(void *user, const pc_sequence_args *args, void **sequence)
 {
+    (void)args;
     *sequence = user;
     return PC_OK;
 }

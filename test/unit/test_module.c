@@ -81,7 +81,10 @@ static void bad_ones(void)
     const void *table = &path;
     refused("fake_old", "libpromptcache_fake_old.so",
             "is of version 0.0.9, the library of version");
-    refused("fake_other", "libpromptcache_fake_other.so", "is of build 0123456789abcdef");
+    char both[160];
+    snprintf(both, sizeof both, "is of build 0123456789abcdef, the library of build %s (",
+             pc__module_build);
+    refused("fake_other", "libpromptcache_fake_other.so", both);
     refused("fake_nameless", "libpromptcache_fake_nameless.so", "names no version, build or start");
     refused("fake_unbuilt", "libpromptcache_fake_unbuilt.so", "names no version, build or start");
     refused("fake_without", "libpromptcache_fake_without.so",

@@ -40,9 +40,11 @@ static void count_up(int64_t *positions, int64_t from)
 
 static pc_encode_args encoding(const int64_t *positions, const pc_token_range *cuts, size_t count)
 {
-    pc_encode_args args = {
-        sizeof args, ids, positions, TOKENS, NULL, sizeof(pc_span), 0, cuts, sizeof(pc_token_range),
-        count,       0,   NULL,      NULL};
+    pc_encode_args args = {sizeof args, ids,  positions,
+                           TOKENS,      NULL, sizeof(pc_span),
+                           0,           cuts, sizeof(pc_token_range),
+                           count,       0,    NULL,
+                           NULL,        NULL, 0};
     return args;
 }
 
@@ -86,10 +88,11 @@ static void cuts_and_placements(const pc_model *model)
     /* the last 8 tokens after the first 12 as a placement */
     pc_token_range last = {0, 8};
     pc_span before = {all, 7, 0, 12};
-    pc_encode_args rest = {
-        sizeof rest, ids + 12, positions + 12,         8, &before, sizeof(pc_span),
-        1,           &last,    sizeof(pc_token_range), 1, 0,       NULL,
-        NULL};
+    pc_encode_args rest = {sizeof rest, ids + 12, positions + 12,
+                           8,           &before,  sizeof(pc_span),
+                           1,           &last,    sizeof(pc_token_range),
+                           1,           0,        NULL,
+                           NULL,        NULL,     0};
     CHECK_OK(pc__native_ops.encode(model->user, &rest, &behind));
     CHECK(apart(model, all, 7, 12, behind, 19, 0, 8) < 1e-5);
     pc__kv_unref(behind);
@@ -149,12 +152,12 @@ static void forks(const pc_model *model)
     void *a = NULL, *b = NULL, *plain = NULL;
     float got[VOCAB], want[VOCAB];
     int32_t other[TOKENS];
-    CHECK_OK(pc__native_sequence_new(model->user, &a));
+    CHECK_OK(pc__native_sequence_new(model->user, NULL, &a));
     CHECK_OK(step(model, a, ids, 0, 10, got));
     CHECK_OK(pc__native_fork(model->user, a, &b));
     CHECK_OK(step(model, a, ids + 15, 10, 5, got)); /* the original continues with other tokens */
     CHECK_OK(step(model, b, ids + 10, 10, 5, got));
-    CHECK_OK(pc__native_sequence_new(model->user, &plain));
+    CHECK_OK(pc__native_sequence_new(model->user, NULL, &plain));
     CHECK_OK(step(model, plain, ids, 0, 15, want));
     for (int i = 0; i < VOCAB; i++)
         CHECK(fabsf(got[i] - want[i]) < 1e-4f);
@@ -171,7 +174,7 @@ static void forks(const pc_model *model)
     CHECK(pc__kv_relative(spans[1].kv, 0) == 0 && spans[1].kv->origin == 7);
     memcpy(other, ids, sizeof other);
     memcpy(other + 10, ids + 15, 5 * sizeof *ids);
-    CHECK_OK(pc__native_sequence_new(model->user, &plain));
+    CHECK_OK(pc__native_sequence_new(model->user, NULL, &plain));
     CHECK_OK(step(model, plain, other, 0, 16, want));
     CHECK_OK(step(model, a, other + 15, 15, 1, got));
     for (int i = 0; i < VOCAB; i++)
@@ -181,13 +184,45 @@ static void forks(const pc_model *model)
     pc__native_drop(model->user, plain);
 }
 
+/* Two prompts and a sequence that runs, in one step: the bits of three steps. */
+static void prompts_together(const pc_model *model)
+{
+    static const size_t from[3] = {0, 4, 9}, count[3] = {10, 7, 1}, before[3] = {0, 0, 9};
+    void *alone[3], *together[3];
+    float want[3][VOCAB], got[3][VOCAB];
+    pc_step_row rows[TOKENS];
+    pc_step_args args = {
+        .struct_size = sizeof args, .rows = rows, .row_stride = sizeof *rows, .logits = got[0]};
+    for (int s = 0; s < 3; s++) {
+        CHECK_OK(pc__native_sequence_new(model->user, NULL, &alone[s]));
+        CHECK_OK(pc__native_sequence_new(model->user, NULL, &together[s]));
+        if (before[s]) {
+            CHECK_OK(step(model, alone[s], ids, 0, before[s], want[s]));
+            CHECK_OK(step(model, together[s], ids, 0, before[s], want[s]));
+        }
+        CHECK_OK(step(model, alone[s], ids + from[s], (int64_t)before[s], count[s], want[s]));
+        for (size_t i = 0; i < count[s]; i++)
+            rows[args.count++] = (pc_step_row){together[s], (int64_t)(before[s] + i),
+                                               ids[from[s] + i], i + 1 == count[s]};
+    }
+    CHECK_OK(pc__native_step(model->user, &args));
+    CHECK(!memcmp(got, want, sizeof got));
+    for (int s = 0; s < 3; s++) {
+        CHECK_OK(step(model, alone[s], ids + 15, 10, 2, want[s]));
+        CHECK_OK(step(model, together[s], ids + 15, 10, 2, got[s]));
+        pc__native_drop(model->user, alone[s]);
+        pc__native_drop(model->user, together[s]);
+    }
+    CHECK(!memcmp(got, want, sizeof got));
+}
+
 /* A step after a failed one gives what it gives without the failure. */
 static void failed_steps(const pc_model *model)
 {
     void *sequence = NULL;
     float got[VOCAB], want[VOCAB];
     int32_t bad[2] = {5, VOCAB};
-    CHECK_OK(pc__native_sequence_new(model->user, &sequence));
+    CHECK_OK(pc__native_sequence_new(model->user, NULL, &sequence));
     CHECK_OK(step(model, sequence, ids, 0, 10, want));
     CHECK_STATUS(step(model, sequence, bad, 10, 2, got), PC_ERR_INVALID);
     CHECK_ERROR_HAS("97");
@@ -197,7 +232,7 @@ static void failed_steps(const pc_model *model)
     CHECK_STATUS(pc__native_step(model->user, &args), PC_ERR_INVALID);
     CHECK_OK(step(model, sequence, ids + 10, 10, 5, got));
     pc__native_drop(model->user, sequence);
-    CHECK_OK(pc__native_sequence_new(model->user, &sequence));
+    CHECK_OK(pc__native_sequence_new(model->user, NULL, &sequence));
     CHECK_OK(step(model, sequence, ids, 0, 10, want));
     CHECK_OK(step(model, sequence, ids + 10, 10, 5, want));
     CHECK(!memcmp(got, want, sizeof got));
@@ -218,13 +253,20 @@ static pc_status work(pc_context *context, float *logits)
     pc_encode_args args = encoding(positions, two, 2);
     PC__TRY(pc__native_ops.encode(model->user, &args, segments), done);
     pc_span at[2] = {{segments[0], 0, 0, 8}, {segments[1], 8, 0, 9}};
-    PC__TRY(pc__native_sequence_new(model->user, &sequence), done);
+    PC__TRY(pc__native_sequence_new(model->user, NULL, &sequence), done);
     for (int i = 0; i < 2; i++)
         PC__TRY(pc__native_attach(model->user, sequence, &at[i]), done);
     PC__TRY(step(model, sequence, ids + 17, 17, 2, logits), done);
     PC__TRY(pc__native_fork(model->user, sequence, &copy), done);
     PC__TRY(step(model, copy, ids + 19, 19, 1, logits), done);
-    status = pc__native_deviation(model->user, ids, positions, 17, at, sizeof *at, 2, score);
+    pc_deviation_args all = {.struct_size = sizeof all,
+                             .tokens = ids,
+                             .positions = positions,
+                             .count = 17,
+                             .spans = at,
+                             .span_stride = sizeof *at,
+                             .span_count = 2};
+    status = pc__native_deviation(model->user, &all, score);
 done:
     if (model) {
         pc__native_drop(model->user, sequence);
@@ -268,8 +310,8 @@ static void threads_do_not_matter(const pc_model *model)
     options.threads = 3;
     CHECK_OK(pc_context_new(&context, &options));
     CHECK_OK(make(&other, context, PC_POSITION_ROPE));
-    CHECK_OK(pc__native_sequence_new(model->user, &a));
-    CHECK_OK(pc__native_sequence_new(other->user, &b));
+    CHECK_OK(pc__native_sequence_new(model->user, NULL, &a));
+    CHECK_OK(pc__native_sequence_new(other->user, NULL, &b));
     CHECK_OK(step(model, a, ids, 0, TOKENS, want));
     CHECK_OK(step(other, b, ids, 0, TOKENS, got));
     CHECK(!memcmp(got, want, sizeof got));
@@ -291,7 +333,7 @@ static void learned(pc_context *context)
     CHECK_OK(make(&model, context, PC_POSITION_LEARNED));
     pc_encode_args args = encoding(positions, &whole, 1);
     CHECK_OK(pc__native_ops.encode(model->user, &args, &segment));
-    CHECK_OK(pc__native_sequence_new(model->user, &sequence));
+    CHECK_OK(pc__native_sequence_new(model->user, NULL, &sequence));
     pc_span at = {segment, 5, 0, TOKENS};
     CHECK_STATUS(pc__native_attach(model->user, sequence, &at), PC_ERR_UNSUPPORTED);
     CHECK_ERROR_HAS("learned positions");
@@ -341,10 +383,21 @@ static pc_status encode_long(const pc_model *model, size_t first, size_t end, si
     }
     for (size_t i = first; i < end; i += each)
         cuts[n++] = (pc_token_range){i - first, each};
-    pc_encode_args args = {
-        sizeof args, tokens + first, positions + first,      end - first, seen, sizeof(pc_span),
-        seen_count,  cuts,           sizeof(pc_token_range), n,           0,    NULL,
-        NULL};
+    pc_encode_args args = {sizeof args,
+                           tokens + first,
+                           positions + first,
+                           end - first,
+                           seen,
+                           sizeof(pc_span),
+                           seen_count,
+                           cuts,
+                           sizeof(pc_token_range),
+                           n,
+                           0,
+                           NULL,
+                           NULL,
+                           NULL,
+                           0};
     return model->ops.encode(model->user, &args, segments);
 }
 
@@ -418,6 +471,7 @@ int main(void)
         cuts_and_placements(model);
         encode_refusals(model);
         forks(model);
+        prompts_together(model);
         failed_steps(model);
         threads_do_not_matter(model);
         learned(context);

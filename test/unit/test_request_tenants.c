@@ -36,11 +36,14 @@ static void is_scope(const toy_world *w, const pc__request_tenants *s, int64_t p
         fprintf(stderr, "    position %lld\n", (long long)position);
 }
 
+static const pc__request_owners nobody;
+
 static void ranges(const toy_world *w)
 {
     const pc_allocator *mem = &w->context->mem;
     pc__request_tenants s;
-    CHECK_OK(pc__request_tenants_init(&s, w->model, NULL, PC_ENCODE_SINK, 5, salts, 3));
+    CHECK_OK(pc__request_tenants_init(&s, w->model, NULL, PC_ENCODE_SINK, 5,
+                                      &(pc__request_owners){salts, 3, NULL, NULL}));
     is_scope(w, &s, 0, NULL);
     is_scope(w, &s, 9, NULL);
     is_scope(w, &s, 10, "a");
@@ -50,7 +53,7 @@ static void ranges(const toy_world *w)
     is_scope(w, &s, INT64_MAX, "a");
     pc__request_tenants_end(&s, mem);
     pc__request_tenants_end(&s, mem); /* zeroed */
-    CHECK_OK(pc__request_tenants_init(&s, w->model, NULL, PC_ENCODE_SINK, 5, NULL, 0));
+    CHECK_OK(pc__request_tenants_init(&s, w->model, NULL, PC_ENCODE_SINK, 5, &nobody));
     is_scope(w, &s, 1000, NULL);
     pc__request_tenants_end(&s, mem);
 }
@@ -60,11 +63,15 @@ static void names(const toy_world *w)
     const pc_allocator *mem = &w->context->mem;
     static const pc_salt later[] = {{11, "a", 1}}, other[] = {{10, "b", 1}};
     pc__request_tenants none, all, first, moved, changed;
-    CHECK_OK(pc__request_tenants_init(&none, w->model, w->cache, 0, 0, NULL, 0));
-    CHECK_OK(pc__request_tenants_init(&all, w->model, w->cache, 0, 0, salts, 3));
-    CHECK_OK(pc__request_tenants_init(&first, w->model, w->cache, 0, 0, salts, 1));
-    CHECK_OK(pc__request_tenants_init(&moved, w->model, w->cache, 0, 0, later, 1));
-    CHECK_OK(pc__request_tenants_init(&changed, w->model, w->cache, 0, 0, other, 1));
+    CHECK_OK(pc__request_tenants_init(&none, w->model, w->cache, 0, 0, &nobody));
+    CHECK_OK(pc__request_tenants_init(&all, w->model, w->cache, 0, 0,
+                                      &(pc__request_owners){salts, 3, NULL, NULL}));
+    CHECK_OK(pc__request_tenants_init(&first, w->model, w->cache, 0, 0,
+                                      &(pc__request_owners){salts, 1, NULL, NULL}));
+    CHECK_OK(pc__request_tenants_init(&moved, w->model, w->cache, 0, 0,
+                                      &(pc__request_owners){later, 1, NULL, NULL}));
+    CHECK_OK(pc__request_tenants_init(&changed, w->model, w->cache, 0, 0,
+                                      &(pc__request_owners){other, 1, NULL, NULL}));
     pc__id plain = pc__request_tenants_id(&none, 100), a = pc__request_tenants_id(&all, 10),
            b = pc__request_tenants_id(&all, 20), c = pc__request_tenants_id(&first, 100),
            d = pc__request_tenants_id(&all, 100), e = pc__request_tenants_id(&moved, 100),
@@ -90,7 +97,9 @@ int main(void)
     ranges(&w);
     names(&w);
     memory.fail_at = memory.calls + 1;
-    CHECK_STATUS(pc__request_tenants_init(&s, w.model, w.cache, 0, 0, salts, 3), PC_ERR_NOMEM);
+    CHECK_STATUS(pc__request_tenants_init(&s, w.model, w.cache, 0, 0,
+                                          &(pc__request_owners){salts, 3, NULL, NULL}),
+                 PC_ERR_NOMEM);
     CHECK(!s.more && !s.count);
     toy_end(&w);
     CHECK_INT(memory.live_blocks, 0);

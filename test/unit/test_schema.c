@@ -6,6 +6,8 @@
 #include "serve/schema.h"
 #include "toy_schema.h"
 
+static const pc__request_owners nobody;
+
 static void items(void)
 {
     toy_world w;
@@ -257,7 +259,7 @@ static void many_salts(void)
     if (!CHECK(toy_start(&w, NULL, 0, 0, toy_schema)))
         return;
     CHECK_OK(pc__schema_recipe(w.schema, PC_ENCODE_SINK, &recipe));
-    CHECK_OK(pc__schema_keys(w.schema, recipe, w.cache, 0, NULL, 0, &first));
+    CHECK_OK(pc__schema_keys(w.schema, recipe, w.cache, 0, &nobody, &first));
     id = first->leaves[2];
     for (int salt = 0; salt < 2 * PC__KEY_TABLES; salt++) {
         pc_cache_options o = PC_CACHE_OPTIONS_INIT;
@@ -266,8 +268,8 @@ static void many_salts(void)
         o.salt = &salt;
         o.salt_size = sizeof salt;
         CHECK_OK(pc_cache_new(&cache, w.context, &o));
-        CHECK_OK(pc__schema_keys(w.schema, recipe, cache, 0, NULL, 0, &a));
-        CHECK_OK(pc__schema_keys(w.schema, recipe, cache, 0, NULL, 0, &b));
+        CHECK_OK(pc__schema_keys(w.schema, recipe, cache, 0, &nobody, &a));
+        CHECK_OK(pc__schema_keys(w.schema, recipe, cache, 0, &nobody, &b));
         CHECK(a == b && !pc__id_equal(&a->leaves[2], &id));
         pc__unit_keys_unref(a);
         pc__unit_keys_unref(b);
@@ -275,10 +277,10 @@ static void many_salts(void)
     }
     CHECK(pc__id_equal(&first->leaves[2], &id)); /* ours as long as we hold it */
     pc__unit_keys_unref(first);
-    CHECK_OK(pc__schema_keys(w.schema, recipe, w.cache, 0, NULL, 0, &first));
+    CHECK_OK(pc__schema_keys(w.schema, recipe, w.cache, 0, &nobody, &first));
     CHECK(pc__id_equal(&first->leaves[2], &id));
     pc__unit_keys_unref(first);
-    CHECK_OK(pc__schema_keys(w.schema, recipe, w.cache, 1, NULL, 0, &first));
+    CHECK_OK(pc__schema_keys(w.schema, recipe, w.cache, 1, &nobody, &first));
     CHECK(!pc__id_equal(&first->leaves[2], &id));
     pc__unit_keys_unref(first);
     toy_end(&w);
@@ -300,7 +302,7 @@ static void distance_counts(void)
         if (!CHECK(toy_start(&w, NULL, 0, 0, schemas[s])))
             return;
         CHECK_OK(pc__schema_recipe(w.schema, PC_ENCODE_INDEPENDENT, &recipe));
-        CHECK_OK(pc__schema_keys(w.schema, recipe, w.cache, 0, NULL, 0, &k));
+        CHECK_OK(pc__schema_keys(w.schema, recipe, w.cache, 0, &nobody, &k));
         CHECK_INT(k->count, 3);
         memcpy(keys[s], k->leaves, sizeof keys[s]);
         pc__unit_keys_unref(k);

@@ -124,7 +124,7 @@ static void answer(const pc_model *model, pc__kv *kv, float *logits)
     void *sequence = NULL;
     pc_step_row rows[3] = {{NULL, 200, 1, 0}, {NULL, 201, 2, 0}, {NULL, 202, 3, 1}};
     pc_step_args args = {.struct_size = sizeof args, .rows = rows, .count = 3, .logits = logits};
-    CHECK_OK(pc__native_sequence_new(model->user, &sequence));
+    CHECK_OK(pc__native_sequence_new(model->user, NULL, &sequence));
     CHECK_OK(pc__native_attach(model->user, sequence, &at));
     for (int i = 0; i < 3; i++)
         rows[i].sequence = sequence;

@@ -181,22 +181,19 @@ static void free_deviation(deviation_work *c)
     pc__build_free(&c->build);
 }
 
-pc_status pc__native_deviation(void *user, const int32_t *tokens, const int64_t *positions,
-                               size_t count, const pc_span *placements, size_t placement_stride,
-                               size_t placement_count, float *score)
+pc_status pc__native_deviation(void *user, const pc_deviation_args *args, float *score)
 {
     deviation_work c = {
-        .model = user, .placements = placements, .count = placement_count, .tokens = count};
+        .model = user, .placements = args->spans, .count = args->span_count, .tokens = args->count};
     pc_status status;
-    (void)placement_stride; /* the library itself gives pc_spans of its own size */
-    if (!count)
+    if (!args->count)
         return PC_OK;
     c.layer = c.model->native->arch.layers > 1 ? 1 : 0;
-    PC__TRY(check_given_tokens(&c, positions), done);
+    PC__TRY(check_given_tokens(&c, args->positions), done);
     PC__TRY(reserve_deviation(&c), done);
     PC__TRY(make_fresh_runs(&c), done);
-    order_tokens(&c, tokens, positions);
-    PC__TRY(compute_fresh(&c, ((const pc__kv *)placements[0].segment)->rope_regime), done);
+    order_tokens(&c, args->tokens, args->positions);
+    PC__TRY(compute_fresh(&c, ((const pc__kv *)c.placements[0].segment)->rope_regime), done);
     status = compare_states(&c, score);
 done:
     free_deviation(&c);

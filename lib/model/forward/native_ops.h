@@ -5,7 +5,7 @@
 
 #include "model/forward/native.h"
 
-pc_status pc__native_sequence_new(void *user, void **sequence);
+pc_status pc__native_sequence_new(void *user, const pc_sequence_args *args, void **sequence);
 pc_status pc__native_attach(void *user, void *sequence, const pc_span *placement);
 pc_status pc__native_fork(void *user, void *sequence, void **copy);
 pc_status pc__native_step(void *user, const pc_step_args *args);
@@ -16,9 +16,7 @@ pc_status pc__native_truncate(void *user, void *sequence, size_t count);
  * half the sum of |K - K'| / |K'| and |V - V'| / |V'| of token i, over all K/V heads of the second
  * layer (of a single layer if there is only one). K' and V' come from a pass in which every given
  * token sees all given tokens up to its own position. */
-pc_status pc__native_deviation(void *user, const int32_t *tokens, const int64_t *positions,
-                               size_t count, const pc_span *placements, size_t placement_stride,
-                               size_t placement_count, float *score);
+pc_status pc__native_deviation(void *user, const pc_deviation_args *args, float *score);
 
 /* Checks that the placement names tokens of a run of this model, at a place where they may be. */
 pc_status pc__native_check_placement(const pc__native *native, const pc_span *placement);

@@ -31,9 +31,8 @@ static size_t tokens_in(const sequence_run *e)
     return e->hi < e->kv->tokens ? e->hi : e->kv->tokens;
 }
 
-pc_status pc__native_sequence_new(void *user, void **out)
+static pc_status make_sequence(const pc_model *model, void **out)
 {
-    const pc_model *model = user;
     sequence *s;
     *out = NULL;
     PC__TRY_RETURN(pc__model_can_go_on(model));
@@ -42,6 +41,13 @@ pc_status pc__native_sequence_new(void *user, void **out)
         return PC_ERR_NOMEM;
     s->tail = NONE;
     return PC_OK;
+}
+
+/* Requests with adapters have been refused. */
+pc_status pc__native_sequence_new(void *user, const pc_sequence_args *args, void **out)
+{
+    (void)args;
+    return make_sequence(user, out);
 }
 
 void pc__native_drop(void *user, void *dropped)
@@ -82,7 +88,7 @@ pc_status pc__native_fork(void *user, void *original, void **out)
     const pc_model *model = user;
     sequence *from = original, *to;
     pc_status status = PC_OK;
-    PC__TRY_RETURN(pc__native_sequence_new(user, out));
+    PC__TRY_RETURN(make_sequence(model, out));
     to = *out;
     for (size_t i = 0; i < from->count && status >= 0; i++) {
         sequence_run copy = from->entries[i];

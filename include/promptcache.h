@@ -12,7 +12,8 @@
  *   promptcache/cache.h     statistics, events, pins, quotas; K/V of another runtime by key
  *   promptcache/extend.h    your own model, codecs, segments by hand
  *   promptcache/attend.h    attention over your own queries, keys and values
- *   promptcache/memo.h      embeddings and classes; attention maps of similar prompts
+ *   promptcache/embed.h     embeddings of prompts
+ *   promptcache/memo.h      attention maps of similar prompts; classes and choices
  *   promptcache/admin.h     folders of records, system prompts by name, costs of this machine,
  *                           model files before they are loaded
  *   promptcache/bench.h     baselines, random models, traces: for measuring, without promise
@@ -302,7 +303,7 @@ typedef struct pc_model_info {
     int32_t token_pad;           /* -1: none */
     uint64_t weight_bytes;       /* bytes of the weights in memory */
     uint64_t kv_bytes_per_token; /* of encoded segments: K and V, all layers, I8 with scales */
-    uint32_t bidirectional;      /* 1: an encoder, for pc_prefill only */
+    uint32_t bidirectional;      /* 1: an encoder, for pc_embed and pc_prefill only */
     uint32_t classes;            /* of an encoder's head; 0: none */
     /* Costs of linear layers, for bounds and estimates. All 0: unknown.
      * A pass over n tokens computes n * token_flops and reads token_bytes. If experts choose the

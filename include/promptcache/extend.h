@@ -116,7 +116,8 @@ enum {
  * is left and no other call uses it.
  * Functions marked (optional) may be NULL; calls that need them return PC_ERR_UNSUPPORTED.
  * A negative return reaches the caller of the library, with the function's name and its text of
- * pc_error_set. PC_ERR_LIMIT of encode, sequence_new, attach, fork, step and import_segment means
+ * pc_error_set. PC_ERR_LIMIT of encode, sequence_new, attach, fork, step, step_hidden and
+ * import_segment means
  * that the application's memory for states is full: the library releases segments of this model
  * that nobody uses, lowest eviction score first, and calls again until that no longer helps. */
 typedef struct pc_model_ops {
@@ -162,6 +163,10 @@ typedef struct pc_model_ops {
     /* (optional) Back to a segment: see export_segment. */
     pc_status (*import_segment)(void *user, const void *data, size_t size, const int32_t *tokens,
                                 size_t count, void **segment);
+    /* (optional) As step, for pc_embed: a row whose want_logits is 1 gives its last hidden state,
+     * behind the final norm, to the next row of hidden [rows that want it][pc_model_info.hidden].
+     * There are no logits (args->logits is NULL). */
+    pc_status (*step_hidden)(void *user, const pc_step_args *args, float *hidden);
 } pc_model_ops;
 
 /* Makes a model of the application's functions. PML, layout, cache and serving work as with any
@@ -294,7 +299,7 @@ PC_API pc_status pc_eval(const pc_model *model, const pc_eval_args *args);
 
 /* clang-format off */
 #define PC_MODEL_OPS_INIT {sizeof(pc_model_ops), 0, NULL, NULL, NULL, NULL, NULL, NULL, NULL, \
-    NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL}
+    NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL}
 #define PC_CODEC_OPS_INIT {sizeof(pc_codec_ops), 0, 0, NULL, NULL, NULL, NULL, NULL}
 #define PC_EVAL_ARGS_INIT {sizeof(pc_eval_args), NULL, 0, 0, 0, 0, 0, NULL, NULL, NULL, NULL, NULL}
 /* clang-format on */

@@ -1,5 +1,5 @@
 /*
- * promptcache/memo.h: embeddings, classes and choices; attention maps of similar prompts.
+ * promptcache/memo.h: attention maps of similar prompts; embeddings, classes and choices by them.
  * Conventions: promptcache.h.
  *
  * Copyright (c) The promptcache authors. SPDX-License-Identifier: Apache-2.0
@@ -7,7 +7,7 @@
 #ifndef PROMPTCACHE_MEMO_H
 #define PROMPTCACHE_MEMO_H
 
-#include "../promptcache.h"
+#include "embed.h"
 
 #ifdef __cplusplus
 extern "C" {
@@ -183,13 +183,6 @@ PC_API pc_status pc_memo_get_stats(pc_memo *memo, pc_memo_stats *stats);
 
 /* ---- Prompts without an answer */
 
-/* How the hidden states of a prompt become one embedding. */
-enum {
-    PC_POOL_DEFAULT = 0, /* the model's own; else MEAN, of decoders LAST */
-    PC_POOL_MEAN = 1,
-    PC_POOL_FIRST = 2,
-    PC_POOL_LAST = 3
-};
 /* pc_prefill_options.flags */
 enum {
     PC_PREFILL_NORMALIZE = 1 /* embeddings of length 1 (always so if the model's files say it) */

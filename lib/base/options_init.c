@@ -6,6 +6,7 @@
 #include <promptcache/batch.h>
 #include <promptcache/bench.h>
 #include <promptcache/cache.h>
+#include <promptcache/embed.h>
 #include <promptcache/extend.h>
 #include <promptcache/memo.h>
 #include <promptcache/prompt.h>
@@ -64,6 +65,8 @@ INIT(pc_raw)
 INIT(pc_put_options)
 INIT(pc_get_info)
 INIT(pc_eval_args)
+INIT(pc_embed_options)
+INIT(pc_embed_stats)
 INIT(pc_memo_options)
 INIT(pc_memo_work)
 INIT(pc_memo_bucket)

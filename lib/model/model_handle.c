@@ -91,7 +91,7 @@ pc_status pc__model_has_order(const pc_model *model)
     if (model->native && !model->native->arch.causal)
         return pc__fail(PC_ERR_UNSUPPORTED,
                         "%s is an encoder: every token sees the whole input, so no states of "
-                        "a prefix can be stored (use pc_prefill)",
+                        "a prefix can be stored (use pc_embed or pc_prefill)",
                         model->info.architecture);
     return PC_OK;
 }
@@ -283,8 +283,8 @@ pc_status pc_model_from_ops(pc_model **out, pc_context *context, const pc_model_
             PC_ERR_INVALID,
             "pc_model_from_ops: compute, kv and flags must be 0 for an application's model");
     PC__TRY(pc__model_new(&model, context), done);
-    PC__TRY(pc__options_read(&model->ops, sizeof model->ops,
-                             PC__V1_SIZE(pc_model_ops, import_segment), ops, "pc_model_ops"),
+    PC__TRY(pc__options_read(&model->ops, sizeof model->ops, PC__V1_SIZE(pc_model_ops, step_hidden),
+                             ops, "pc_model_ops"),
             done);
     PC__TRY(check_ops(&model->ops), done);
     model->user = user;

@@ -1,6 +1,8 @@
 /* Answers to what the folders above ask of a model. The work is done in forward/. */
 #include "model/model_states.h"
 
+#include <promptcache/embed.h>
+
 #include "model/forward/heads.h"
 #include "model/forward/native_ops.h"
 #include "model/load/positions.h"
@@ -89,10 +91,12 @@ uint64_t pc__model_rope_regime_length(const pc_model *model, uint64_t regime)
 
 uint32_t pc__model_pool(const pc_model *model, uint32_t asked)
 {
+    if (!model->native)
+        return asked == PC_POOL_DEFAULT ? PC_POOL_LAST : asked;
     return pc__pool_of(model->native, asked);
 }
 
 int pc__model_normalizes(const pc_model *model)
 {
-    return model->native->pooling.normalize != 0;
+    return model->native && model->native->pooling.normalize;
 }

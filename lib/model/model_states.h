@@ -24,6 +24,11 @@ int64_t pc__model_relative(const pc_model *model, const void *segment, size_t to
  * it as it was. Does nothing to a handle of an application's model. */
 pc_status pc__model_keep(const pc_model *model, pc__kv **segment);
 
+/* PC_POOL_…: `asked`, or the model's own pooling for PC_POOL_DEFAULT; whether the model's own
+ * embeddings have length 1. */
+uint32_t pc__model_pool(const pc_model *model, uint32_t asked);
+int pc__model_normalizes(const pc_model *model);
+
 /* The rest is for native models only. */
 
 pc__kv_shape pc__model_run_shape(const pc_model *model);     /* of runs that grow */
@@ -33,11 +38,6 @@ pc__kv_shape pc__model_segment_shape(const pc_model *model); /* of segments */
 uint64_t pc__model_rope_regime(const pc_model *model, uint64_t length);
 int64_t pc__model_rope_regime_end(const pc_model *model, uint64_t regime);
 uint64_t pc__model_rope_regime_length(const pc_model *model, uint64_t regime);
-
-/* PC_POOL_…: `asked`, or the model's own pooling for PC_POOL_DEFAULT; whether the model's own
- * embeddings have length 1. */
-uint32_t pc__model_pool(const pc_model *model, uint32_t asked);
-int pc__model_normalizes(const pc_model *model);
 
 /* An empty run for `tokens` tokens, of the RoPE regime of that length (0: of length 1). */
 pc_status pc__model_run_new(const pc_model *model, size_t tokens, uint64_t rope_regime_length,

@@ -147,7 +147,7 @@ static int may_stream(const pc__gather *g)
 {
     const pc__request *r = g->request;
     return pc__model_is_native(r->model) && (g->ops != &pc__gather_units_ops || !has_blocks(r))
-           && !r->stream_failure && r->bench->baseline == PC_BASELINE_NONE
+           && !r->stream_failure && !r->together && r->bench->baseline == PC_BASELINE_NONE
            && r->options->repair <= PC_REPAIR_NONE;
 }
 

@@ -72,12 +72,13 @@ static pc_status check_payloads(void *const *payloads, size_t count)
 
 /* One call of an operation that may find no room. */
 typedef struct model_call {
-    enum { ENCODE, SEQUENCE_NEW, ATTACH, FORK, STEP } operation;
+    enum { ENCODE, SEQUENCE_NEW, ATTACH, FORK, STEP, STEP_HIDDEN } operation;
     const void *args; /* of all but FORK */
     void *sequence;   /* of ATTACH and FORK */
     void **out;       /* [out_count] new payloads or sequences */
     size_t out_count;
     uint64_t tokens; /* that it needs room for */
+    float *hidden;   /* of STEP_HIDDEN */
 } model_call;
 
 static pc_status call_once(const pc_model *model, const model_call *c)
@@ -91,6 +92,8 @@ static pc_status call_once(const pc_model *model, const model_call *c)
         return model->ops.attach(model->user, c->sequence, c->args);
     case FORK:
         return model->ops.fork(model->user, c->sequence, c->out);
+    case STEP_HIDDEN:
+        return model->ops.step_hidden(model->user, c->args, c->hidden);
     default:
         return model->ops.step(model->user, c->args);
     }
@@ -103,7 +106,8 @@ enum { RETRIES = 8, LEAST_BYTES = 4096, GROWTH = 4 };
 
 static pc_status call_model(const pc_model *model, pc_cache *cache, const model_call *c)
 {
-    static const char *const names[] = {"encode", "sequence_new", "attach", "fork", "step"};
+    static const char *const names[] = {"encode", "sequence_new", "attach",
+                                        "fork",   "step",         "step_hidden"};
     uint64_t bytes = c->tokens * model->info.kv_bytes_per_token;
     int left = pc__model_is_native(model) || !cache ? 0 : RETRIES;
     pc_status status;
@@ -219,12 +223,26 @@ pc_status pc__call_truncate(const pc_model *model, void *sequence, size_t count)
     return status;
 }
 
-pc_status pc__call_step(const pc_model *model, pc_cache *cache, const pc_step_args *args)
+static pc_status call_step(const pc_model *model, pc_cache *cache, const model_call *call,
+                           const pc_step_args *args)
 {
-    model_call call = {.operation = STEP, .args = args, .tokens = args->count};
     for (size_t i = 0; i < args->count; i++)
         PC__TRY_RETURN(check_vocabulary(model, &args->rows[i].token, 1));
-    return call_model(model, cache, &call);
+    return call_model(model, cache, call);
+}
+
+pc_status pc__call_step(const pc_model *model, pc_cache *cache, const pc_step_args *args)
+{
+    const model_call call = {.operation = STEP, .args = args, .tokens = args->count};
+    return call_step(model, cache, &call, args);
+}
+
+pc_status pc__call_step_hidden(const pc_model *model, pc_cache *cache, const pc_step_args *args,
+                               float *hidden)
+{
+    const model_call call = {
+        .operation = STEP_HIDDEN, .args = args, .tokens = args->count, .hidden = hidden};
+    return call_step(model, cache, &call, args);
 }
 
 void pc__call_drop(const pc_model *model, void *sequence)

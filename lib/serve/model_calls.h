@@ -21,6 +21,9 @@ pc_status pc__call_attach(const pc_model *model, pc_cache *cache, void *sequence
 pc_status pc__call_fork(const pc_model *model, pc_cache *cache, void *sequence, void **copy);
 pc_status pc__call_truncate(const pc_model *model, void *sequence, size_t count);
 pc_status pc__call_step(const pc_model *model, pc_cache *cache, const pc_step_args *args);
+/* hidden: of rows whose want_logits is 1. The model has the function. */
+pc_status pc__call_step_hidden(const pc_model *model, pc_cache *cache, const pc_step_args *args,
+                               float *hidden);
 void pc__call_drop(const pc_model *model, void *sequence); /* NULL: does nothing */
 
 /* Its states are less exact than computed ones: stored in I8, or through a lossy codec. */

@@ -35,6 +35,8 @@ typedef struct pc__request {
     size_t tokens;           /* of all parts */
     pc__request_part *parts; /* [part_count + 1] */
     uint8_t *again;          /* [tokens] 1: compute this token of a segment again */
+    /* 1: its rows are computed with those of others (pc__request_gather): no layer may come late */
+    int together;
     pc__fetch streams;       /* loads of segments whose layers may still be coming */
     uint32_t stream_failure; /* PC_REASON_… a layer came too late: no streams any more */
     size_t missed_part;      /* the first part that was not reused: miss_reason is its */
@@ -49,6 +51,23 @@ void pc__request_end(pc__request *request); /* zeroed: does nothing */
 /* Gathers segments, repairs, attaches and computes. *out holds all of the result, and the request
  * may be ended; logits [vocab] are those behind the last token. On failure *out is zeroed. */
 pc_status pc__request_run(pc__request *request, pc__placed_prompt *out, float *logits);
+/* For requests whose rows are computed together, by the caller (prefill_embed.c). Of a schema's
+ * prompt, parts get their segments, as by pc__request_run; of a prompt without PML, those that the
+ * cache has. Nothing else is computed. Statistics are complete. */
+pc_status pc__request_gather(pc__request *request);
+/* A token that is to be computed. */
+typedef struct pc__prompt_row {
+    int64_t position;
+    int32_t token;
+    uint32_t part;
+} pc__prompt_row;
+/* Tokens without states, for the caller to free: rows [count] in the order in which a sequence
+ * takes them, *last the one behind which the answer starts. *distinct 0: two claim the same
+ * position, so they stand by part, and each part is a step of its own. */
+pc_status pc__request_rows(const pc__request *request, pc__prompt_row **rows, size_t *count,
+                           size_t *last, int *distinct);
+/* Attaches its segments to the sequence. */
+pc_status pc__request_attach(const pc__request *request, void *sequence);
 /* PC_ERR_CANCELLED if the caller wants no more. */
 pc_status pc__request_poll(const pc__request *request);
 /* The same question, for functions that ask by `cancelled` and cancel_user. */

@@ -7,16 +7,10 @@
 #include "base/clock.h"
 #include "serve/model_calls.h"
 
-typedef struct prompt_row {
-    int64_t position;
-    int32_t token;
-    uint32_t part;
-} prompt_row;
-
 typedef struct assembly {
     pc__request *request;
     pc__placed_prompt *out;
-    prompt_row *rows;
+    pc__prompt_row *rows;
     size_t count;
     /* The row of the highest position, of equal ones the last: the answer starts there. */
     size_t last;
@@ -24,26 +18,25 @@ typedef struct assembly {
     float *logits;
 } assembly;
 
-static pc_status collect_rows(assembly *f)
+static pc_status collect_rows(const pc__request *r, pc__prompt_row **rows, size_t *count)
 {
-    pc__request *r = f->request;
-    f->rows = pc__calloc(&r->model->context->mem, r->tokens, sizeof *f->rows);
-    f->step_rows = pc__calloc(&r->model->context->mem, r->tokens, sizeof *f->step_rows);
-    if (!f->rows || !f->step_rows)
+    *count = 0;
+    *rows = pc__calloc(&r->model->context->mem, r->tokens, sizeof(**rows));
+    if (!*rows)
         return PC_ERR_NOMEM;
     for (size_t p = 0; p < r->prompt->part_count; p++) {
         const pc__part *part = &r->prompt->parts[p];
         for (size_t t = 0; t < part->count; t++)
             if (!r->parts[p].segment || r->again[r->parts[p].first + t])
-                f->rows[f->count++] = (prompt_row){pc__prompt_position(r->prompt, p, t),
-                                                   part->tokens[t], (uint32_t)p};
+                (*rows)[(*count)++] = (pc__prompt_row){pc__prompt_position(r->prompt, p, t),
+                                                       part->tokens[t], (uint32_t)p};
     }
     return PC_OK;
 }
 
 static int by_position(const void *a, const void *b)
 {
-    const prompt_row *x = a, *y = b;
+    const pc__prompt_row *x = a, *y = b;
     if (x->position != y->position)
         return x->position < y->position ? -1 : 1;
     return x->part < y->part ? -1 : x->part > y->part;
@@ -51,32 +44,32 @@ static int by_position(const void *a, const void *b)
 
 static int by_part(const void *a, const void *b)
 {
-    const prompt_row *x = a, *y = b;
+    const pc__prompt_row *x = a, *y = b;
     if (x->part != y->part)
         return x->part < y->part ? -1 : 1;
     return x->position < y->position ? -1 : x->position > y->position;
 }
 
-/* Sorts the rows by position; 0 if two claim the same one (text between modules may run into the
- * next module's range). */
-static int order_rows(assembly *f)
+pc_status pc__request_rows(const pc__request *r, pc__prompt_row **rows, size_t *count, size_t *last,
+                           int *distinct)
 {
-    int distinct = 1;
-    qsort(f->rows, f->count, sizeof *f->rows, by_position);
-    for (size_t i = 1; i < f->count; i++)
-        distinct &= f->rows[i].position > f->rows[i - 1].position;
-    if (f->request->bench->baseline == PC_BASELINE_CONTIGUOUS) {
-        for (size_t i = 0; i < f->count; i++)
-            f->rows[i].position = (int64_t)i;
-        f->out->next_position = (int64_t)f->count;
-        distinct = 1;
+    *last = 0;
+    *distinct = 1;
+    PC__TRY_RETURN(collect_rows(r, rows, count));
+    qsort(*rows, *count, sizeof(**rows), by_position);
+    for (size_t i = 1; i < *count; i++)
+        *distinct &= (*rows)[i].position > (*rows)[i - 1].position;
+    if (r->bench->baseline == PC_BASELINE_CONTIGUOUS) {
+        for (size_t i = 0; i < *count; i++)
+            (*rows)[i].position = (int64_t)i;
+        *distinct = 1;
     }
-    if (!distinct)
-        qsort(f->rows, f->count, sizeof *f->rows, by_part);
-    for (size_t i = 0; i < f->count; i++)
-        if (f->rows[i].position >= f->rows[f->last].position)
-            f->last = i;
-    return distinct;
+    if (!*distinct) /* text between modules may run into the next module's range */
+        qsort(*rows, *count, sizeof(**rows), by_part);
+    for (size_t i = 0; i < *count; i++)
+        if ((*rows)[i].position >= (*rows)[*last].position)
+            *last = i;
+    return PC_OK;
 }
 
 /* Under PC_VISIBLE_ALL a new token also sees what stands behind it. No prefill does that. */
@@ -91,7 +84,7 @@ static void judge_order(assembly *f)
 }
 
 /* The tokens of a segment that are not computed again, in runs. */
-static pc_status attach_part(pc__request *r, void *sequence, size_t p)
+static pc_status attach_part(const pc__request *r, void *sequence, size_t p)
 {
     const pc_span *given = p < r->prompt->given_count ? &r->prompt->given[p] : NULL;
     int64_t start = given ? given->start : r->prompt->parts[p].start;
@@ -107,7 +100,7 @@ static pc_status attach_part(pc__request *r, void *sequence, size_t p)
     return PC_OK;
 }
 
-static pc_status attach_all(pc__request *r, void *sequence)
+pc_status pc__request_attach(const pc__request *r, void *sequence)
 {
     for (size_t p = 0; p < r->prompt->part_count; p++)
         if (r->parts[p].segment)
@@ -165,12 +158,18 @@ pc_status pc__request_assemble(pc__request *r, pc__placed_prompt *out, float *lo
     double started = pc__now();
     pc_status status;
     int distinct;
-    PC__TRY(collect_rows(&f), done);
-    distinct = order_rows(&f);
+    PC__TRY(pc__request_rows(r, &f.rows, &f.count, &f.last, &distinct), done);
+    if (r->bench->baseline == PC_BASELINE_CONTIGUOUS)
+        out->next_position = (int64_t)f.count;
+    f.step_rows = pc__calloc(&r->model->context->mem, f.count, sizeof *f.step_rows);
+    if (!f.step_rows) {
+        status = PC_ERR_NOMEM;
+        goto done;
+    }
     judge_order(&f);
     PC__TRY(note_own(&f), done);
     PC__TRY(pc__request_sequence_new(r, &out->sequence), done);
-    PC__TRY(attach_all(r, out->sequence), done);
+    PC__TRY(pc__request_attach(r, out->sequence), done);
     r->stats.seconds_assemble += pc__now() - started;
     started = pc__now();
     status = compute_all(&f, out->sequence, distinct);

@@ -102,11 +102,37 @@ static pc_status repair_parts(pc__request *r)
 }
 
 /* The last token is always computed, even if its states are at hand: its logits are needed. */
-static void need_last_token(pc__request *r, pc__placed_prompt *out)
+static void need_last_token(pc__request *r, int64_t *next_position)
 {
-    size_t last = pc__request_last_part(r, &out->next_position);
+    size_t last = pc__request_last_part(r, next_position);
     if (last != SIZE_MAX && r->parts[last].segment)
         r->again[r->parts[last + 1].first - 1] = 1;
+}
+
+static pc_status gather_together(pc__request *r)
+{
+    pc__gather *g;
+    pc_status status = pc__gather_new(&g, r);
+    if (status >= 0)
+        status = pc__gather_find(g);
+    if (status >= 0 && r->prompt->schema)
+        status = pc__gather_compute(g);
+    if (status >= 0)
+        pc__gather_judge(g);
+    pc__gather_free(g);
+    return status;
+}
+
+pc_status pc__request_gather(pc__request *r)
+{
+    int64_t next;
+    r->together = 1;
+    PC__TRY_RETURN(pc__request_poll(r));
+    PC__TRY_RETURN(r->prompt->given ? use_given(r) : gather_together(r));
+    pc__request_judge(r);
+    need_last_token(r, &next);
+    pc__request_count(r);
+    return PC_OK;
 }
 
 static pc_status assemble_prompt(pc__request *r, pc__placed_prompt *out, float *logits)
@@ -133,7 +159,7 @@ static pc_status run_once(pc__request *r, pc__placed_prompt *out, float *logits)
     pc__memo_answer answer = {0};
     pc_status status = find_segments(r, logits, &answer);
     if (status >= 0) {
-        need_last_token(r, out);
+        need_last_token(r, &out->next_position);
         if (answer.states)
             return pc__request_use_memo(r, &answer, out);
         status = repair_parts(r);

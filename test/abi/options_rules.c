@@ -40,7 +40,8 @@ static void sizes(const pc_read_case *c)
     /* What an older caller does not have is the default. */
     for (size_t size = c->v1_size; size <= c->size; size += 8) {
         unsigned char *bytes = block(c, size);
-        CHECK(c->use(bytes) >= 0);
+        if (!CHECK(c->use(bytes) >= 0))
+            fprintf(stderr, "  in %s of %zu bytes: %s\n", c->name, size, pc_error_text());
         free(bytes);
     }
 }

@@ -352,6 +352,8 @@ static int is_ignored(const char *place, const char *name)
                                              {"pc_memo_bucket", "hit_limit"},
                                              {"pc_memo_bucket", "loss"},
                                              {"pc_generate_options", "salt_stride"},
+                                             {"pc_encode_options", "salt_stride"},
+                                             {"pc_embed_options", "salt_stride"},
                                              {"pc_prefill_options", "result_stride"}};
     for (size_t i = 0; i < sizeof ignored / sizeof *ignored; i++)
         if (!strcmp(place, ignored[i][0]) && !strcmp(name, ignored[i][1]))

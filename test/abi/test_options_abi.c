@@ -11,6 +11,7 @@
 #include <promptcache/admin.h>
 #include <promptcache/bench.h>
 #include <promptcache/cache.h>
+#include <promptcache/embed.h>
 #include <promptcache/sampling.h>
 #include <promptcache/prompt.h>
 #include <promptcache/batch.h>
@@ -182,6 +183,17 @@ static pc_status use_generate(const void *options)
     return pc_generate(world.prompt, world.cache, options, NULL);
 }
 
+static pc_status embed_one(const void *options, void *stats)
+{
+    static float embedding[4096];
+    return pc_embed(&world.prompt, 1, world.cache, options, embedding, stats);
+}
+
+static pc_status use_embed(const void *options)
+{
+    return embed_one(options, NULL);
+}
+
 static pc_status use_sampling(const void *options)
 {
     pc_generate_options o = PC_GENERATE_OPTIONS_INIT;
@@ -261,6 +273,7 @@ static const pc_systems_options systems_init = PC_SYSTEMS_OPTIONS_INIT;
 static const pc_encode_options encode_init = PC_ENCODE_OPTIONS_INIT;
 static const pc_prompt_options prompt_init = PC_PROMPT_OPTIONS_INIT;
 static const pc_generate_options generate_init = PC_GENERATE_OPTIONS_INIT;
+static const pc_embed_options embed_init = PC_EMBED_OPTIONS_INIT;
 static const pc_sampling sampling_init = PC_SAMPLING_INIT;
 static const pc_bench_options bench_init = PC_BENCH_OPTIONS_INIT;
 static const pc_prometheus_options prometheus_init = PC_PROMETHEUS_OPTIONS_INIT;
@@ -283,7 +296,7 @@ static const pc_read_case read_cases[] = {
                  PC_FIELD(pc_model_options, flags), 1, 1),
     PC_READ_CASE(pc_model_options, use_host, &model_init, 56, PC_FIELD(pc_model_options, kv),
                  PC_FIELD(pc_model_options, flags), 0, 1),
-    PC_READ_CASE(pc_model_ops, use_ops, &ops_init, 136, PC_NO_FIELD, PC_FIELD(pc_model_ops, flags),
+    PC_READ_CASE(pc_model_ops, use_ops, &ops_init, 144, PC_NO_FIELD, PC_FIELD(pc_model_ops, flags),
                  PC_OVERLAP_TEXT | PC_OVERLAP_STATES, 0),
     PC_READ_CASE(pc_cache_options, use_cache, &cache_init, 168, PC_NO_FIELD,
                  PC_FIELD(pc_cache_options, flags), 127, 1),
@@ -300,6 +313,8 @@ static const pc_read_case read_cases[] = {
                  PC_FIELD(pc_prompt_options, flags), 7, 1),
     PC_READ_CASE(pc_generate_options, use_generate, &generate_init, 240, PC_NO_FIELD,
                  PC_FIELD(pc_generate_options, flags), 7, 1),
+    PC_READ_CASE(pc_embed_options, use_embed, &embed_init, 96, PC_NO_FIELD,
+                 PC_FIELD(pc_embed_options, flags), PC_EMBED_NORMALIZE, 1),
     PC_READ_CASE(pc_bench_options, use_bench, &bench_init, 24, PC_FIELD(pc_bench_options, reserved),
                  PC_NO_FIELD, 0, 1),
     PC_READ_CASE(pc_sampling, use_sampling, &sampling_init, 104, PC_NO_FIELD, PC_NO_FIELD, 0, 1),
@@ -347,6 +362,11 @@ static pc_status fill_stats(void *result)
     return pc_generate(world.prompt, world.cache, &generate_init, result);
 }
 
+static pc_status fill_embed_stats(void *result)
+{
+    return embed_one(NULL, result);
+}
+
 static pc_status fill_sequence_stats(void *result)
 {
     return pc_sequence_get_stats(world.sequence, result);
@@ -381,6 +401,7 @@ static const pc_write_case write_cases[] = {
     {"pc_model_info", fill_info, sizeof(pc_model_info), 200},
     {"pc_cache_stats", fill_cache_stats, sizeof(pc_cache_stats), 104},
     {"pc_tier_stats", fill_tier_stats, sizeof(pc_tier_stats), 232},
+    {"pc_embed_stats", fill_embed_stats, sizeof(pc_embed_stats), 64},
     {"pc_item", fill_item, sizeof(pc_item), 56},
     {"pc_system_info", fill_system_info, sizeof(pc_system_info), 96},
     {"pc_plugin_info", fill_plugin_info, sizeof(pc_plugin_info), 40},

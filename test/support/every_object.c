@@ -272,6 +272,8 @@ HOOK(pc_status, sequence_new, (void *user, const pc_sequence_args *args, void **
 HOOK(pc_status, attach, (void *user, void *sequence, const pc_span *span), (user, sequence, span))
 HOOK(pc_status, fork, (void *user, void *sequence, void **copy), (user, sequence, copy))
 HOOK(pc_status, step, (void *user, const pc_step_args *args), (user, args))
+HOOK(pc_status, step_hidden, (void *user, const pc_step_args *args, float *hidden),
+     (user, args, hidden))
 HOOK_VOID(drop, (void *user, void *sequence), (user, sequence))
 HOOK(pc_status, deviation, (void *user, const pc_deviation_args *args, float *score),
      (user, args, score))
@@ -304,6 +306,7 @@ static pc_model_ops hooked_ops(void)
     ops.truncate = hook_truncate;
     ops.export_segment = hook_export_segment;
     ops.import_segment = hook_import_segment;
+    ops.step_hidden = hook_step_hidden;
     return ops;
 }
 

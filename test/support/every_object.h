@@ -6,6 +6,7 @@
 #include <promptcache/admin.h>
 #include <promptcache/attend.h>
 #include <promptcache/bench.h>
+#include <promptcache/embed.h>
 #include <promptcache/extend.h>
 #include <promptcache/memo.h>
 

@@ -164,7 +164,7 @@ static void attend(const pc_toy *toy, int l, const float *q, const key *keys, si
 
 /* One token through all layers; `mine` gets its states and is the last of the keys. */
 static void compute(const pc_toy *toy, int32_t token, int64_t position, const key *keys,
-                    size_t count, state *mine, float *logits)
+                    size_t count, state *mine, float *logits, float *hidden)
 {
     float x[WIDTH], h[WIDTH], q[WIDTH], a[WIDTH], o[WIDTH], inner[INNER];
     float *scores = must(malloc((count + 1) * sizeof *scores));
@@ -189,10 +189,11 @@ static void compute(const pc_toy *toy, int32_t token, int64_t position, const ke
         for (int i = 0; i < WIDTH; i++)
             x[i] += o[i];
     }
-    if (logits) {
-        normalise(x, h);
+    normalise(x, h);
+    if (logits)
         multiply(toy->embedding, h, TOY_VOCAB, WIDTH, logits);
-    }
+    if (hidden)
+        memcpy(hidden, h, sizeof h);
     free(scores);
 }
 
@@ -367,7 +368,7 @@ static pc_status encode(void *user, const pc_encode_args *args, void **segments)
         for (size_t j = 0; j <= i; j++)
             keys[n++] = (key){&states[j], args->positions[i] - args->positions[j]};
         if (status >= 0)
-            compute(toy, args->tokens[i], args->positions[i], keys, n, &states[i], NULL);
+            compute(toy, args->tokens[i], args->positions[i], keys, n, &states[i], NULL, NULL);
     }
     for (size_t c = 0; c < args->range_count; c++)
         kept += args->ranges[c].count;
@@ -443,7 +444,7 @@ static pc_status fork_sequence(void *user, void *from, void **out)
     return PC_OK;
 }
 
-static void add_row(pc_toy *toy, const pc_step_row *row, uint32_t see, float *logits)
+static void add_row(pc_toy *toy, const pc_step_row *row, uint32_t see, float *logits, float *hidden)
 {
     sequence *s = row->sequence;
     size_t n = 0, total = s->count + 1;
@@ -464,14 +465,14 @@ static void add_row(pc_toy *toy, const pc_step_row *row, uint32_t see, float *lo
     for (size_t i = 0; i <= s->count; i++)
         if (see == PC_VISIBLE_ALL || s->positions[i] <= row->position)
             keys[n++] = (key){&s->states[i], row->position - s->positions[i]};
-    compute(toy, row->token, row->position, keys, n, &s->states[s->count], logits);
+    compute(toy, row->token, row->position, keys, n, &s->states[s->count], logits, hidden);
     s->count++;
     free(keys);
 }
 
-static pc_status step(void *user, const pc_step_args *args)
+/* Rows that want it give their hidden state if there is room for it, else logits. */
+static pc_status run_step(pc_toy *toy, const pc_step_args *args, float *hidden)
 {
-    pc_toy *toy = user;
     float *logits = args->logits;
     size_t done = 0, sequences = 0;
     pc_status status = ++toy->counts.step_calls == toy->counts.fail_step_at ? PC_ERR_IO : PC_OK;
@@ -488,8 +489,12 @@ static pc_status step(void *user, const pc_step_args *args)
         if (status < 0)
             break;
         sequences += !follows;
-        add_row(toy, row, args->visibility, row->want_logits ? logits : NULL);
-        logits += row->want_logits ? TOY_VOCAB : 0;
+        add_row(toy, row, args->visibility, row->want_logits && !hidden ? logits : NULL,
+                row->want_logits ? hidden : NULL);
+        if (row->want_logits && hidden)
+            hidden += WIDTH;
+        else if (row->want_logits)
+            logits += TOY_VOCAB;
     }
     for (; status < 0 && done; done--) /* as if it had not been called */
         ((sequence *)args->rows[done - 1].sequence)->count--;
@@ -497,6 +502,16 @@ static pc_status step(void *user, const pc_step_args *args)
     toy->counts.largest_step = sequences > toy->counts.largest_step ? sequences
                                                                     : toy->counts.largest_step;
     return status;
+}
+
+static pc_status step(void *user, const pc_step_args *args)
+{
+    return run_step(user, args, NULL);
+}
+
+static pc_status step_hidden(void *user, const pc_step_args *args, float *hidden)
+{
+    return args->logits ? PC_ERR_INVALID : run_step(user, args, hidden);
 }
 
 static pc_status truncate_sequence(void *user, void *shortened, size_t count)
@@ -519,7 +534,7 @@ static pc_status deviation(void *user, const pc_deviation_args *args, float *sco
     for (size_t i = 0; i < count; i++) {
         for (size_t j = 0; j <= i; j++)
             keys[j] = (key){&fresh[j], args->positions[i] - args->positions[j]};
-        compute(user, args->tokens[i], args->positions[i], keys, i + 1, &fresh[i], NULL);
+        compute(user, args->tokens[i], args->positions[i], keys, i + 1, &fresh[i], NULL, NULL);
     }
     for (size_t p = 0; p < args->span_count; p++) {
         const pc_span *span = (const pc_span *)((const char *)args->spans + p * args->span_stride);
@@ -545,7 +560,7 @@ void pc_toy_reference(pc_toy *toy, const int32_t *tokens, const int64_t *positio
         for (size_t j = 0; j <= i; j++)
             keys[j] = (key){&states[j], positions[i] - positions[j]};
         compute(toy, tokens[i], positions[i], keys, i + 1, &states[i],
-                i + 1 == count ? logits : NULL);
+                i + 1 == count ? logits : NULL, NULL);
     }
     free(states);
     free(keys);
@@ -620,5 +635,6 @@ pc_model_ops pc_toy_ops(void)
     ops.truncate = truncate_sequence;
     ops.export_segment = export_segment;
     ops.import_segment = import_segment;
+    ops.step_hidden = step_hidden;
     return ops;
 }

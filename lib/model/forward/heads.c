@@ -1,7 +1,7 @@
 /* Pooling, and the heads of encoders. */
 #include "model/forward/heads.h"
 
-#include <promptcache/memo.h>
+#include <promptcache/embed.h>
 #include <math.h>
 #include <string.h>
 

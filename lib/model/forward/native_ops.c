@@ -221,4 +221,5 @@ const pc_model_ops pc__native_ops = {
     .drop = pc__native_drop,
     .truncate = pc__native_truncate,
     .deviation = pc__native_deviation,
+    .step_hidden = pc__native_step_hidden,
 };

@@ -9,6 +9,7 @@ pc_status pc__native_sequence_new(void *user, const pc_sequence_args *args, void
 pc_status pc__native_attach(void *user, void *sequence, const pc_span *placement);
 pc_status pc__native_fork(void *user, void *sequence, void **copy);
 pc_status pc__native_step(void *user, const pc_step_args *args);
+pc_status pc__native_step_hidden(void *user, const pc_step_args *args, float *hidden);
 void pc__native_drop(void *user, void *sequence);
 pc_status pc__native_truncate(void *user, void *sequence, size_t count);
 

@@ -149,6 +149,7 @@ pc_status pc__native_truncate(void *user, void *of, size_t count)
 typedef struct step_work {
     const pc_model *model;
     const pc_step_args *args;
+    float *final; /* [rows][hidden] instead of logits; NULL: logits */
     uint64_t length;
     sequence *touched;
     pc__pass_build build;
@@ -238,7 +239,7 @@ static pc_status add_row_group(step_work *st, size_t first, size_t count)
     }
     for (size_t i = 0; i < count; i++) {
         pc__token_row row = {rows[i].token,
-                             rows[i].want_logits,
+                             rows[i].want_logits && !st->final,
                              rows[i].position,
                              run,
                              before + i,
@@ -276,10 +277,11 @@ static pc_status add_step_rows(step_work *st)
     return PC_OK;
 }
 
-static pc_status check_step(const pc_step_args *args)
+static pc_status check_step(const step_work *st)
 {
+    const pc_step_args *args = st->args;
     for (size_t i = 0; i < args->count; i++)
-        if (args->rows[i].want_logits && !args->logits)
+        if (args->rows[i].want_logits && !args->logits && !st->final)
             return pc__fail(PC_ERR_INVALID, "step: row %zu wants logits, but args.logits is NULL",
                             i);
     if (args->visibility > PC_VISIBLE_ALL
@@ -297,26 +299,48 @@ static uint64_t step_length(const pc_step_args *args)
     return args->rope_regime_length ? args->rope_regime_length : (uint64_t)last + 1;
 }
 
-pc_status pc__native_step(void *user, const pc_step_args *args)
+static pc_status run_step(const pc_model *model, const pc_step_args *args, float *final)
 {
-    step_work st = {.model = user, .args = args};
+    step_work st = {.model = model, .args = args, .final = final};
     pc__pass pass = {0};
     pc_status status;
     if (!args->count)
         return PC_OK;
     st.length = step_length(args);
-    PC__TRY(check_step(args), done);
+    PC__TRY(check_step(&st), done);
     PC__TRY(add_step_rows(&st), done);
     pc__build_end(&st.build, &pass);
     pass.attend.per_row = (args->flags & PC_STEP_PER_ROW) != 0;
     pass.skips_attention = (args->flags & PC_STEP_NO_ATTENTION) != 0;
     pass.rope_regime_length = st.length;
     pass.logits = args->logits;
+    pass.final = final;
     pass.cancelled = args->cancelled;
     pass.cancel_user = args->cancel_user;
     status = pc__forward(st.model, &pass);
 done:
     settle_sequences(&st, status);
     pc__build_free(&st.build);
+    return status;
+}
+
+pc_status pc__native_step(void *user, const pc_step_args *args)
+{
+    return run_step(user, args, NULL);
+}
+
+/* Of all rows; then those that want theirs are kept. */
+pc_status pc__native_step_hidden(void *user, const pc_step_args *args, float *hidden)
+{
+    const pc_model *model = user;
+    size_t width = (size_t)model->native->arch.hidden, bytes = width * sizeof(float);
+    float *final = pc__calloc(&model->context->mem, args->count, bytes);
+    pc_status status = final ? run_step(model, args, final) : PC_ERR_NOMEM;
+    for (size_t i = 0; i < args->count && status >= 0; i++)
+        if (args->rows[i].want_logits) {
+            memcpy(hidden, final + i * width, bytes);
+            hidden += width;
+        }
+    pc__free(&model->context->mem, final);
     return status;
 }

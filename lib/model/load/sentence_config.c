@@ -1,7 +1,7 @@
 /* Reads modules.json and what it names. */
 #include "model/load/sentence_config.h"
 
-#include <promptcache/memo.h>
+#include <promptcache/embed.h>
 #include <string.h>
 
 #include "base/fail.h"

@@ -196,20 +196,45 @@ static pc_status place_lane(embed_lane *one, int wants_all)
     return pc__request_attach(r, one->sequence);
 }
 
+static void unplace_lane(const embedding *e, embed_lane *one)
+{
+    pc__call_drop(e->model, one->sequence);
+    pc__free(&e->model->context->mem, one->rows);
+    one->sequence = NULL;
+    one->rows = NULL;
+    one->count = 0;
+}
+
 static pc_status run_lanes(embedding *e);
 
-/* The steps of a lane have one RoPE regime. */
-static pc_status make_room(embedding *e)
+/* Computes the lanes so far. The next one becomes the first, on failure too. */
+static pc_status run_before(embedding *e)
+{
+    embed_lane next = e->lanes[e->lane_count];
+    pc_status status = run_lanes(e);
+    e->lanes[0] = next;
+    return status;
+}
+
+/* A step has one RoPE regime, and a lane of several steps goes alone. */
+static int goes_along(const embedding *e)
 {
     const embed_lane *next = &e->lanes[e->lane_count], *first = e->lanes;
-    if (!e->lane_count
-        || (first->request.regime.length == next->request.regime.length
-            && e->lane_rows + next->count <= STEP_TOKENS))
-        return PC_OK;
-    embed_lane kept = *next;
-    pc_status status = run_lanes(e);
-    e->lanes[0] = kept;
-    return status;
+    return !e->lane_count
+           || (first->request.regime.length == next->request.regime.length && first->distinct
+               && next->distinct && e->lane_rows + next->count <= STEP_TOKENS);
+}
+
+/* Makes the next lane a sequence. */
+static pc_status join_lanes(embedding *e, int wants_all)
+{
+    pc_status status = place_lane(&e->lanes[e->lane_count], wants_all);
+    if (status == PC_ERR_LIMIT && e->lane_count) { /* an own model has no room for all of them */
+        unplace_lane(e, &e->lanes[e->lane_count]);
+        PC__TRY_RETURN(run_before(e));
+        status = place_lane(e->lanes, wants_all);
+    }
+    return status >= 0 && !goes_along(e) ? run_before(e) : status;
 }
 
 static pc_status add_prompt(embedding *e, size_t i)
@@ -232,11 +257,9 @@ static pc_status add_prompt(embedding *e, size_t i)
         pc__request_end(&one->request);
         return PC_OK;
     }
-    if (status >= 0)
-        status = place_lane(one, !reuses);
     e->stats.seconds_gather += pc__now() - begun;
     if (status >= 0)
-        status = make_room(e);
+        status = join_lanes(e, !reuses);
     one = &e->lanes[e->lane_count++]; /* to be ended from now on */
     e->lane_rows += one->count;
     if (status >= 0)
@@ -270,26 +293,17 @@ static size_t add_rows(const embed_lane *one, size_t first, size_t end, pc_step_
     return wanted;
 }
 
-/* Lanes whose positions ascend are one step; the others are a step for each part. hidden: their
- * wanted rows, in that order. */
-static pc_status compute_lanes(const embedding *e, pc_step_row *rows, float *hidden)
+/* A step for each part. hidden: the wanted rows of them all. */
+static pc_status compute_by_part(const embedding *e, const embed_lane *one, pc_step_row *rows,
+                                 float *hidden)
 {
-    size_t count = 0, done = 0;
-    for (size_t l = 0; l < e->lane_count; l++)
-        if (e->lanes[l].distinct) {
-            done += add_rows(&e->lanes[l], 0, e->lanes[l].count, rows + count);
-            count += e->lanes[l].count;
-        }
-    PC__TRY_RETURN(compute_rows(e, rows, count, hidden));
-    for (size_t l = 0; l < e->lane_count; l++) {
-        const embed_lane *one = &e->lanes[l];
-        for (size_t first = 0, end; !one->distinct && first < one->count; first = end) {
-            float *to = hidden + done * e->hidden;
-            for (end = first + 1; end < one->count && one->rows[end].part == one->rows[first].part;)
-                end++;
-            done += add_rows(one, first, end, rows);
-            PC__TRY_RETURN(compute_rows(e, rows, end - first, to));
-        }
+    for (size_t first = 0, end; first < one->count; first = end) {
+        size_t wanted;
+        for (end = first + 1; end < one->count && one->rows[end].part == one->rows[first].part;)
+            end++;
+        wanted = add_rows(one, first, end, rows);
+        PC__TRY_RETURN(compute_rows(e, rows, end - first, hidden));
+        hidden += wanted * e->hidden;
     }
     return PC_OK;
 }
@@ -304,15 +318,36 @@ static pc_status pool_lane(const embedding *e, const embed_lane *one, const floa
                                one->rows[one->last].position);
 }
 
-static pc_status pool_lanes(const embedding *e, const float *hidden)
+/* Lanes [first, end) in one step, or one lane by part. */
+static pc_status run_some(const embedding *e, size_t first, size_t end, pc_step_row *rows,
+                          float *hidden)
 {
-    for (int distinct = 1; distinct >= 0; distinct--)
-        for (size_t l = 0; l < e->lane_count; l++)
-            if (e->lanes[l].distinct == distinct) {
-                PC__TRY_RETURN(pool_lane(e, &e->lanes[l], hidden));
-                hidden += e->lanes[l].wanted * e->hidden;
-            }
+    size_t count = 0;
+    for (size_t l = first; l < end; l++)
+        count += e->lanes[l].count;
+    if (!e->lanes[first].distinct) {
+        PC__TRY_RETURN(compute_by_part(e, &e->lanes[first], rows, hidden));
+    } else {
+        pc_step_row *to = rows;
+        for (size_t l = first; l < end; to += e->lanes[l++].count)
+            add_rows(&e->lanes[l], 0, e->lanes[l].count, to);
+        PC__TRY_RETURN(compute_rows(e, rows, count, hidden));
+    }
+    for (size_t l = first; l < end; hidden += e->lanes[l++].wanted * e->hidden)
+        PC__TRY_RETURN(pool_lane(e, &e->lanes[l], hidden));
     return PC_OK;
+}
+
+/* An own model has no room for the tokens of all of them at once. */
+static pc_status run_each(embedding *e, pc_step_row *rows, float *hidden)
+{
+    pc_status status = PC_OK;
+    for (size_t l = 0; l < e->lane_count && status >= 0; l++) {
+        status = run_some(e, l, l + 1, rows, hidden);
+        pc__call_drop(e->model, e->lanes[l].sequence);
+        e->lanes[l].sequence = NULL;
+    }
+    return status;
 }
 
 /* Computes the lanes so far and ends them. */
@@ -329,11 +364,11 @@ static pc_status run_lanes(embedding *e)
     hidden = pc__calloc(mem, wanted, e->hidden * sizeof *hidden);
     if (rows && hidden) {
         pc__cache_request_running(e->cache, 1);
-        status = compute_lanes(e, rows, hidden);
+        status = run_some(e, 0, e->lane_count, rows, hidden);
+        if (status == PC_ERR_LIMIT && e->lane_count > 1)
+            status = run_each(e, rows, hidden);
         pc__cache_request_running(e->cache, -1);
     }
-    if (status >= 0)
-        status = pool_lanes(e, hidden);
     pc__free(mem, rows);
     pc__free(mem, hidden);
     end_lanes(e);

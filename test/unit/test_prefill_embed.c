@@ -195,6 +195,35 @@ static void plain_prompts(void)
     toy_end(&w);
 }
 
+/* The model's room is enough for one prompt at a time: they are computed one by one. */
+static void little_room(void)
+{
+    enum { MANY = 4, LONG = 60 };
+    toy_world w;
+    pc_prompt *prompts[MANY];
+    int32_t ids[LONG];
+    float got[MANY][WIDTH], want[MANY][WIDTH];
+    if (!CHECK(toy_start(&w, NULL, 0, 0, NULL)))
+        return;
+    for (int i = 0; i < MANY; i++) {
+        for (int t = 0; t < LONG; t++)
+            ids[t] = 3 + (t * (i + 2)) % 250;
+        CHECK_OK(pc_prompt_from_tokens(&prompts[i], w.model, ids, LONG, NULL));
+    }
+    CHECK_OK(pc_embed(prompts, MANY, NULL, NULL, want[0], NULL));
+    pc_toy_count(w.toy)->pool = LONG + 10;
+    pc_toy_count(w.toy)->step_calls = 0;
+    CHECK_OK(pc_embed(prompts, MANY, NULL, NULL, got[0], NULL));
+    CHECK(!memcmp(got, want, sizeof got));
+    CHECK_INT(pc_toy_count(w.toy)->step_calls, 1 + MANY);
+    pc_toy_count(w.toy)->pool = LONG - 1;
+    CHECK_STATUS(pc_embed(prompts, MANY, NULL, NULL, got[0], NULL), PC_ERR_LIMIT);
+    CHECK_ERROR_HAS("step_hidden");
+    free_all(prompts, MANY);
+    CHECK_INT(pc_toy_count(w.toy)->live_sequences, 0);
+    toy_end(&w);
+}
+
 static pc_sequence_args told;
 static uint8_t told_adapter[32];
 static pc_model_ops toy;
@@ -397,6 +426,41 @@ static void as_prefill(pc_context *context, int causal)
     pc_model_free(model);
 }
 
+/* A prompt over a segment by hand: the embedding of the whole text. */
+static void over_segments(pc_context *context)
+{
+    enum { FIRST = 40, ALL = 90 };
+    pc_model *model = NULL;
+    pc_prompt *prompts[2] = {NULL, NULL};
+    pc_segment *segment = NULL;
+    int64_t positions[FIRST];
+    float got[2][NATIVE];
+    pc_embed_stats s = stats_of();
+    CHECK_OK(ours(&model, context, 1));
+    for (int t = 0; t < ALL; t++)
+        ids[0][t] = (t * 11 + 5) % RANDOM_VOCAB;
+    for (int t = 0; t < FIRST; t++)
+        positions[t] = t;
+    const pc_lane lane = {.tokens = ids[0], .positions = positions, .count = FIRST};
+    pc_eval_args args = PC_EVAL_ARGS_INIT;
+    args.lanes = &lane;
+    args.lane_stride = sizeof lane;
+    args.lane_count = 1;
+    args.segments = &segment;
+    CHECK_OK(pc_eval(model, &args));
+    const pc_span span = {segment, 0, 0, 0};
+    CHECK_OK(pc_prompt_from_spans(&prompts[0], model, &span, sizeof span, 1, FIRST, ids[0] + FIRST,
+                                  ALL - FIRST, NULL));
+    CHECK_OK(pc_prompt_from_tokens(&prompts[1], model, ids[0], ALL, NULL));
+    CHECK_OK(pc_embed(prompts, 2, NULL, NULL, got[0], &s));
+    CHECK(near(got[0], got[1], NATIVE, 1e-5));
+    CHECK_INT(s.tokens_cached, FIRST);
+    CHECK_INT(s.exactness, PC_EXACT);
+    free_all(prompts, 2);
+    pc_segment_free(segment);
+    pc_model_free(model);
+}
+
 static void native_without_memory(void)
 {
     pc_test_memory memory = {.fail_at = 0};
@@ -443,12 +507,14 @@ int main(void)
     modules();
     every_token();
     plain_prompts();
+    little_room();
     owners();
     refusals();
     without_memory();
     CHECK_OK(pc_context_new(&context, NULL));
     as_prefill(context, 1);
     as_prefill(context, 0);
+    over_segments(context);
     pc_context_free(context);
     native_without_memory();
     return pc_test_end();

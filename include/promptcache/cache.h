@@ -152,6 +152,7 @@ enum {
     PC_LAYOUT_PAGES = 1, /* doc/format.md */
     /* pages of K alone, with one head: the values are its last v_dim dimensions */
     PC_LAYOUT_LATENT = 2,
+    PC_LAYOUT_MODEL_PAGES = 3,  /* pages of what ops.export_layer gives */
     PC_LAYOUT_APPLICATION = 256 /* first id for layouts of the application */
 };
 

@@ -102,11 +102,27 @@ typedef struct pc_deviation_args {
     uint64_t tag;                /* as in pc_sequence_args */
 } pc_deviation_args;
 
+/* K and V of one layer of a segment, as the model has them: finite numbers, rotated or not. */
+typedef struct pc_layer_states {
+    size_t struct_size;
+    int32_t layer;    /* its number, from 0 */
+    uint32_t dtype;   /* PC_DTYPE_… of k and v: pc_model_info.compute */
+    int32_t kv_heads; /* heads of K and V */
+    int32_t k_dim;    /* width of a head of K: pc_model_info.head_dim */
+    int32_t v_dim;    /* width of a head of V: the same */
+    uint32_t reserved;
+    const int32_t *tokens; /* [count] ids of the segment's tokens */
+    size_t count;          /* length of tokens */
+    int64_t origin;        /* position where it was computed, if it cannot be moved; else 0 */
+    void *k;               /* [count][kv_heads][k_dim] */
+    void *v;               /* [count][kv_heads][v_dim] */
+} pc_layer_states;
+
 /* pc_model_ops.flags: functions that may run at any time, also several times at once, beside all
  * functions of the same model. */
 enum {
     PC_OVERLAP_TEXT = 1, /* tokenize and detokenize */
-    /* release, size, export_segment and import_segment. A slow export then delays no step. */
+    /* release, size, export_… and import_…. A slow export then delays no step. */
     PC_OVERLAP_STATES = 2
 };
 
@@ -117,7 +133,7 @@ enum {
  * Functions marked (optional) may be NULL; calls that need them return PC_ERR_UNSUPPORTED.
  * A negative return reaches the caller of the library, with the function's name and its text of
  * pc_error_set. PC_ERR_LIMIT of encode, sequence_new, attach, fork, step, step_hidden and
- * import_segment means
+ * import_… means
  * that the application's memory for states is full: the library releases segments of this model
  * that nobody uses, lowest eviction score first, and calls again until that no longer helps. */
 typedef struct pc_model_ops {
@@ -167,6 +183,15 @@ typedef struct pc_model_ops {
      * behind the final norm, to the next row of hidden [rows that want it][pc_model_info.hidden].
      * There are no logits (args->logits is NULL). */
     pc_status (*step_hidden)(void *user, const pc_step_args *args, float *hidden);
+    /* (optional, both or none) In place of export_segment and import_segment: layer by layer, with
+     * memory for one. Records then hold pages of the layers, which every codec takes, I8 and I4
+     * too. pc_model_info must have layers, kv_heads, head_dim and compute: F32, BF16 or F16.
+     * export_layer fills states->k and v. */
+    pc_status (*export_layer)(void *user, void *segment, const pc_layer_states *states);
+    /* Takes states->k and v. Layers come one at a time, from 0 on; layer 0 makes the segment:
+     * *segment is NULL. A layer that was not taken may come once more. A segment that does not get
+     * all of its layers is released. */
+    pc_status (*import_layer)(void *user, const pc_layer_states *states, void **segment);
 } pc_model_ops;
 
 /* Makes a model of the application's functions. PML, layout, cache and serving work as with any
@@ -299,7 +324,7 @@ PC_API pc_status pc_eval(const pc_model *model, const pc_eval_args *args);
 
 /* clang-format off */
 #define PC_MODEL_OPS_INIT {sizeof(pc_model_ops), 0, NULL, NULL, NULL, NULL, NULL, NULL, NULL, \
-    NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL}
+    NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL}
 #define PC_CODEC_OPS_INIT {sizeof(pc_codec_ops), 0, 0, NULL, NULL, NULL, NULL, NULL}
 #define PC_EVAL_ARGS_INIT {sizeof(pc_eval_args), NULL, 0, 0, 0, 0, 0, NULL, NULL, NULL, NULL, NULL}
 /* clang-format on */

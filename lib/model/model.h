@@ -27,7 +27,7 @@ struct pc_model {
     pthread_mutex_t ops_lock; /* pc__model_enter */
     pthread_mutex_t imports_lock;
     struct pc__import
-        /* states on their way into an application's model (serve/segment_image.c) */
+        /* states on their way into an application's model (serve/segment_image_internal.h) */
         *imports;
     int can_compute; /* 0: vocabulary only; ops has only describe */
 };

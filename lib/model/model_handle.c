@@ -205,10 +205,28 @@ static pc_status check_ops(const pc_model_ops *ops)
         return pc__fail(PC_ERR_INVALID, "pc_model_from_ops: ops.%s is NULL", name);
     PC__TRY_RETURN(
         pc__check_flags("pc_model_ops", ops->flags, PC_OVERLAP_TEXT | PC_OVERLAP_STATES));
-    if (!ops->export_segment != !ops->import_segment)
+    name = !ops->export_segment && ops->import_segment   ? "export_segment"
+           : ops->export_segment && !ops->import_segment ? "import_segment"
+           : !ops->export_layer && ops->import_layer     ? "export_layer"
+           : ops->export_layer && !ops->import_layer     ? "import_layer"
+                                                         : NULL;
+    if (name)
         return pc__fail(PC_ERR_INVALID,
-                        "pc_model_from_ops: ops.%s is NULL, but its counterpart is set",
-                        ops->export_segment ? "import_segment" : "export_segment");
+                        "pc_model_from_ops: ops.%s is NULL, but its counterpart is set", name);
+    return PC_OK;
+}
+
+/* Layers become pages of a known shape. */
+static pc_status check_layers(const pc_model_ops *ops, const pc_model_info *info)
+{
+    if (ops->export_layer
+        && (info->layers < 1 || info->kv_heads < 1 || info->head_dim < 1
+            || info->head_dim > PC__MAX_HEAD || info->compute < PC_DTYPE_F32
+            || info->compute > PC_DTYPE_F16))
+        return pc__fail(PC_ERR_INVALID,
+                        "pc_model_from_ops: export_layer needs layers, kv_heads, head_dim (at most "
+                        "%d) and compute (F32, BF16 or F16); describe gave %d, %d, %d and %u",
+                        PC__MAX_HEAD, info->layers, info->kv_heads, info->head_dim, info->compute);
     return PC_OK;
 }
 
@@ -231,6 +249,7 @@ static pc_status describe_model(pc_model *model)
                         "pc_model_from_ops: describe gave context_length %d, position_scheme %u, "
                         "relocatable %u",
                         info.context_length, info.position_scheme, info.relocatable);
+    PC__TRY_RETURN(check_layers(&model->ops, &info));
     model->info = info;
     return PC_OK;
 }
@@ -283,8 +302,8 @@ pc_status pc_model_from_ops(pc_model **out, pc_context *context, const pc_model_
             PC_ERR_INVALID,
             "pc_model_from_ops: compute, kv and flags must be 0 for an application's model");
     PC__TRY(pc__model_new(&model, context), done);
-    PC__TRY(pc__options_read(&model->ops, sizeof model->ops, PC__V1_SIZE(pc_model_ops, step_hidden),
-                             ops, "pc_model_ops"),
+    PC__TRY(pc__options_read(&model->ops, sizeof model->ops,
+                             PC__V1_SIZE(pc_model_ops, import_layer), ops, "pc_model_ops"),
             done);
     PC__TRY(check_ops(&model->ops), done);
     model->user = user;

@@ -27,12 +27,17 @@ int pc__model_is_causal(const pc_model *model)
 
 int pc__model_can_export(const pc_model *model)
 {
-    return model->native || model->ops.export_segment;
+    return model->native || model->ops.export_segment || model->ops.export_layer;
 }
 
 int pc__model_can_import(const pc_model *model)
 {
-    return model->native || model->ops.import_segment;
+    return model->native || model->ops.import_segment || model->ops.import_layer;
+}
+
+int pc__model_has_layers(const pc_model *model)
+{
+    return !model->native && model->ops.export_layer;
 }
 
 uint32_t pc__model_format(const pc_model *model)
@@ -47,7 +52,7 @@ uint32_t pc__model_format(const pc_model *model)
 uint32_t pc__model_layout(const pc_model *model)
 {
     if (!model->native)
-        return PC_LAYOUT_MODEL;
+        return model->ops.export_layer ? PC_LAYOUT_MODEL_PAGES : PC_LAYOUT_MODEL;
     return model->native->shape.latent ? PC_LAYOUT_LATENT : PC_LAYOUT_PAGES;
 }
 
@@ -63,6 +68,10 @@ pc__kv_shape pc__model_run_shape(const pc_model *model)
 
 pc__kv_shape pc__model_segment_shape(const pc_model *model)
 {
+    const pc_model_info *info = &model->info;
+    if (!model->native)
+        return (pc__kv_shape){info->layers,   info->kv_heads, info->head_dim,
+                              info->head_dim, info->compute,  0};
     pc__kv_shape shape = model->native->shape;
     shape.dtype = model->native->segment_dtype;
     return shape;

@@ -14,6 +14,7 @@ int pc__model_is_causal(const pc_model *model); /* 1 for an application's model 
 /* Whether states can leave the model, or come back into it, as bytes. */
 int pc__model_can_export(const pc_model *model);
 int pc__model_can_import(const pc_model *model);
+int pc__model_has_layers(const pc_model *model); /* an application's: layer by layer */
 /* Format and layout (PC_LAYOUT_…) of segments in keys. The format is that of computing, plus 256
  * times that of K and V if it differs. */
 uint32_t pc__model_format(const pc_model *model);
@@ -24,6 +25,8 @@ int64_t pc__model_relative(const pc_model *model, const void *segment, size_t to
  * it as it was. Does nothing to a handle of an application's model. */
 pc_status pc__model_keep(const pc_model *model, pc__kv **segment);
 
+/* Of segments; of an application's model only if it has layers. */
+pc__kv_shape pc__model_segment_shape(const pc_model *model);
 /* PC_POOL_…: `asked`, or the model's own pooling for PC_POOL_DEFAULT; whether the model's own
  * embeddings have length 1. */
 uint32_t pc__model_pool(const pc_model *model, uint32_t asked);
@@ -31,8 +34,7 @@ int pc__model_normalizes(const pc_model *model);
 
 /* The rest is for native models only. */
 
-pc__kv_shape pc__model_run_shape(const pc_model *model);     /* of runs that grow */
-pc__kv_shape pc__model_segment_shape(const pc_model *model); /* of segments */
+pc__kv_shape pc__model_run_shape(const pc_model *model); /* of runs that grow */
 /* The RoPE regime that a context of `length` positions uses (model/load/positions.h), its longest
  * context (INT64_MAX: no end), and a length that is of that regime. */
 uint64_t pc__model_rope_regime(const pc_model *model, uint64_t length);

@@ -1,6 +1,7 @@
-/* Two tables of operations on payloads (pc__payload_ops): native runs as their pages, segments of
- * an application's model as the bytes that it exports. A segment gets its table when it is made. */
-#include "serve/segment_image.h"
+/* Tables of operations on payloads (pc__payload_ops): native runs as their pages, segments of an
+ * application's model as the bytes that it exports, or layer by layer (segment_image_layers.c). A
+ * segment gets its table when it is made. */
+#include "serve/segment_image_internal.h"
 
 #include <promptcache/cache.h>
 #include <math.h>
@@ -13,7 +14,7 @@
 #include "serve/unit_keys.h"
 #include "store/raw_states.h"
 
-static void drop_model(void *owner)
+void pc__handle_drop_model(void *owner)
 {
     pc__model_unref(owner);
 }
@@ -23,7 +24,7 @@ void pc__model_ref_owner(void *owner)
     pc__model_ref(owner);
 }
 
-static void set_model(pc__image *image, const pc_model *model)
+void pc__image_set_model(pc__image *image, const pc_model *model)
 {
     const pc_model_info *info = &model->info;
     memcpy(image->form.model, info->fingerprint, sizeof image->form.model);
@@ -47,13 +48,19 @@ static const char *wrong_in_image(const pc_model *model, const pc__image *image)
     return NULL;
 }
 
-static pc_status refuse_image(const char *wrong)
+pc_status pc__image_refuse(const char *wrong)
 {
     return pc__fail(PC_ERR_MISMATCH, "the states of a record are not those of this model: %s",
                     wrong);
 }
 
-static void release_payload(void *owner, void *payload)
+pc_status pc__image_check_model(const pc_model *model, const pc__image *image)
+{
+    const char *wrong = wrong_in_image(model, image);
+    return wrong ? pc__image_refuse(wrong) : PC_OK;
+}
+
+void pc__handle_release(void *owner, void *payload)
 {
     pc_model *model = owner;
     pc__model_enter(model, PC_OVERLAP_STATES);
@@ -73,7 +80,7 @@ static void set_native(pc__image *image, const pc__kv_shape *shape)
 /* All but the blocks. */
 static pc_status describe_form(const pc_model *model, pc__kv *kv, pc__image *image)
 {
-    set_model(image, model);
+    pc__image_set_model(image, model);
     set_native(image, &kv->shape);
     image->form.regime = kv->rope_regime;
     image->form.origin = pc__key_offset(model, kv->origin);
@@ -100,18 +107,16 @@ static pc_status describe_run(void *owner, void *payload, pc__image *image, void
 
 static pc_status check_run_image(const pc_model *model, const pc__image *image, pc__kv_shape *shape)
 {
-    const char *wrong = wrong_in_image(model, image);
     size_t bytes;
-    if (wrong)
-        return refuse_image(wrong);
+    PC__TRY_RETURN(pc__image_check_model(model, image));
     *shape = pc__model_segment_shape(model);
     bytes = pc__kv_layer_bytes(shape, image->tokens);
     if (memcmp(&image->form.shape, shape, sizeof *shape) != 0
         || image->block_count != (size_t)shape->layers)
-        return refuse_image("shape");
+        return pc__image_refuse("shape");
     for (size_t b = 0; b < image->block_count; b++)
         if (!bytes || image->block_bytes[b] != bytes)
-            return refuse_image("size of a block");
+            return pc__image_refuse("size of a block");
     return PC_OK;
 }
 
@@ -189,8 +194,8 @@ static pc_status show_run(void *owner, void *payload, pc_raw *raw)
 }
 
 static const pc__payload_ops native_payload = {
-    .release = release_payload,
-    .drop_owner = drop_model,
+    .release = pc__handle_release,
+    .drop_owner = pc__handle_drop_model,
     .describe = describe_run,
     .create = create_run,
     .wrap_memory = wrap_run,
@@ -206,26 +211,24 @@ static const pc__payload_ops native_payload = {
 
 enum { EXPORT_ROOM = 1 << 16 }; /* bytes of an export beside its states */
 
-/* The bytes for ops.import_segment. Handles may be any pointers, so only this list tells which
- * payloads are still such bytes. */
-typedef struct pc__import {
-    struct pc__import *next;
+/* The bytes for ops.import_segment. */
+typedef struct whole_import {
+    pc__import base;
     uint8_t *bytes;
     size_t size;
-} import;
+} whole_import;
 
-static void put_import(pc_model *model, import *i)
+void pc__import_put(pc_model *model, pc__import *import)
 {
     pthread_mutex_lock(&model->imports_lock);
-    i->next = model->imports;
-    model->imports = i;
+    import->next = model->imports;
+    model->imports = import;
     pthread_mutex_unlock(&model->imports_lock);
 }
 
-/* Removes it from the list; NULL: `payload` is a handle of the application's. */
-static import *take_import(pc_model *model, const void *payload)
+pc__import *pc__import_take(pc_model *model, const void *payload)
 {
-    import **at, *found;
+    pc__import **at, *found;
     pthread_mutex_lock(&model->imports_lock);
     for (at = &model->imports; *at && *at != payload;)
         at = &(*at)->next;
@@ -236,7 +239,7 @@ static import *take_import(pc_model *model, const void *payload)
     return found;
 }
 
-static void free_import(const pc_model *model, import *i)
+static void free_import(const pc_model *model, whole_import *i)
 {
     memset(i->bytes, 0, i->size); /* another tenant may get the memory next */
     pc__free(&model->context->mem, i->bytes);
@@ -245,11 +248,11 @@ static void free_import(const pc_model *model, import *i)
 
 static void release_handle(void *owner, void *payload)
 {
-    import *pending = take_import(owner, payload);
+    whole_import *pending = (whole_import *)pc__import_take(owner, payload);
     if (pending)
         free_import(owner, pending);
     else
-        release_payload(owner, payload);
+        pc__handle_release(owner, payload);
 }
 
 /* Most bytes that a segment of an application's model may export: a record that claims more is not
@@ -313,7 +316,7 @@ static pc_status describe_handle(void *owner, void *payload, pc__image *image, v
     if (!model->ops.export_segment)
         return pc__fail(PC_ERR_UNSUPPORTED,
                         "the model's states cannot leave it (no ops.export_segment)");
-    set_model(image, model);
+    pc__image_set_model(image, model);
     PC__TRY_RETURN(export_payload(model, payload, most, &e));
     image->block_count = 1;
     image->blocks = &e->block;
@@ -328,12 +331,12 @@ static pc_status create_import(void *owner, const pc__image *image, void **paylo
     pc_model *model = owner;
     const char *wrong = wrong_in_image(model, image);
     const pc_allocator *mem = &model->context->mem;
-    import *i;
+    whole_import *i;
     *payload = NULL;
     if (!wrong && (image->block_count != 1 || image->block_bytes[0] > SIZE_MAX / 2))
         wrong = "number of blocks";
     if (wrong)
-        return refuse_image(wrong);
+        return pc__image_refuse(wrong);
     if (!model->ops.import_segment)
         return pc__fail(PC_ERR_UNSUPPORTED,
                         "the model cannot import states (no ops.import_segment)");
@@ -346,7 +349,7 @@ static pc_status create_import(void *owner, const pc__image *image, void **paylo
         pc__free(mem, i);
         return PC_ERR_NOMEM;
     }
-    put_import(model, i);
+    pc__import_put(model, &i->base);
     blocks[0] = i->bytes;
     *payload = i;
     return PC_OK;
@@ -355,7 +358,7 @@ static pc_status create_import(void *owner, const pc__image *image, void **paylo
 static pc_status finish_import(void *owner, const pc__image *image, void **payload)
 {
     pc_model *model = owner;
-    import *i = take_import(model, *payload);
+    whole_import *i = (whole_import *)pc__import_take(model, *payload);
     void *made = NULL;
     pc_status status;
     if (!i)
@@ -368,7 +371,7 @@ static pc_status finish_import(void *owner, const pc__image *image, void **paylo
     if (status >= 0 && !made)
         status = pc__fail(PC_ERR_INTERNAL, "the model's import_segment gave no segment");
     if (status < 0) {
-        put_import(model, i); /* the caller releases it */
+        pc__import_put(model, &i->base); /* the caller releases it */
         return status;
     }
     free_import(model, i);
@@ -378,7 +381,7 @@ static pc_status finish_import(void *owner, const pc__image *image, void **paylo
 
 static const pc__payload_ops application_payload = {
     .release = release_handle,
-    .drop_owner = drop_model,
+    .drop_owner = pc__handle_drop_model,
     .describe = describe_handle,
     .create = create_import,
     .finish = finish_import,
@@ -386,23 +389,27 @@ static const pc__payload_ops application_payload = {
 
 const pc__payload_ops *pc__model_payload(const pc_model *model)
 {
-    return pc__model_is_native(model) ? &native_payload : &application_payload;
+    return pc__model_is_native(model)    ? &native_payload
+           : pc__model_has_layers(model) ? &pc__layers_payload
+                                         : &application_payload;
 }
 
 const pc_model *pc__segment_model(const pc_segment *segment)
 {
-    return segment->ops->drop_owner == drop_model ? segment->owner : NULL;
+    return segment->ops->drop_owner == pc__handle_drop_model ? segment->owner : NULL;
 }
 
 void pc__segment_image(pc__image *image, const pc_model *model, const pc__segment_facts *facts)
 {
     memset(image, 0, sizeof *image);
-    set_model(image, model);
+    pc__image_set_model(image, model);
     image->block_count = 1;
     image->most_block = most_exported(model, facts->count);
-    if (pc__model_is_native(model)) {
+    if (pc__model_is_native(model) || pc__model_has_layers(model)) {
         pc__kv_shape shape = pc__model_segment_shape(model);
-        set_native(image, &shape);
+        image->form.shape = shape;
+        if (pc__model_is_native(model))
+            set_native(image, &shape);
         image->block_count = (size_t)shape.layers;
         image->most_block = pc__kv_layer_bytes(&shape, facts->count);
     }

@@ -2,15 +2,16 @@
  *
  * Native models: PC_LAYOUT_PAGES, one block a layer: the pages in use, [page][kv_head][page of one
  * head] (attn/kv.h), with zeros behind the last token. So states from a record equal the computed
- * ones bit for bit. An application's model: PC_LAYOUT_MODEL, one block, the bytes that
- * ops.export_segment gives; without that its segments stay in RAM. */
+ * ones bit for bit. An application's model: PC_LAYOUT_MODEL_PAGES, the same blocks
+ * of what ops.export_layer gives; or PC_LAYOUT_MODEL, one block, the bytes that ops.export_segment
+ * gives. Without both its segments stay in RAM. */
 #ifndef PC_SERVE_SEGMENT_IMAGE_H
 #define PC_SERVE_SEGMENT_IMAGE_H
 
 #include "model/model.h"
 #include "store/segment.h"
 
-/* The operations on a model's payloads: one table for native models, one for others, which cannot
+/* The operations on a model's payloads: one table for native models, two for others, which cannot
  * wrap memory. The owner is the pc_model, pc__model_ref_owner adds a reference to it. describe sets
  * model, architecture, position scheme, dtype, layout and blocks; of native models also shape, RoPE
  * regime, origin and relative positions. The caller sets key, salt, encoding and tokens. */

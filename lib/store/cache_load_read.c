@@ -279,7 +279,7 @@ static pc_status make_segment(record_load *r, pc_segment **segment)
     PC__TRY_RETURN(pc__segment_new(segment, &load->mem, load->ops, r->payload, load->owner,
                                    load->bytes, load->image->token_ids, load->image->tokens));
     (*segment)->lossy = r->image->lossy;
-    (*segment)->other_kernels = pc__layout_has_pages(r->image->form.layout)
+    (*segment)->other_kernels = pc__layout_is_ours(r->image->form.layout)
                                 && strcmp(r->image->kernels, pc__kernels_class()) != 0;
     atomic_store_explicit(&(*segment)->tier, r->tier->ops->id, memory_order_relaxed);
     if (load->cache->flags & PC_CACHE_ZERO_MEMORY)

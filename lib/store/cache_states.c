@@ -22,7 +22,7 @@ static pc_status check_key_parts(const pc_key_parts *p)
         return pc__fail(PC_ERR_INVALID, "pc_key_base: unknown position_scheme %u or encoding %u",
                         p->position_scheme, p->encoding);
     PC__TRY_RETURN(pc__check_kv_dtype("pc_key_parts", "dtype", p->dtype));
-    if (p->layout > PC_LAYOUT_LATENT && p->layout < PC_LAYOUT_APPLICATION)
+    if (p->layout > PC_LAYOUT_MODEL_PAGES && p->layout < PC_LAYOUT_APPLICATION)
         return pc__fail(PC_ERR_INVALID, "pc_key_base: layout %u is reserved", p->layout);
     return pc__check_array("pc_key_base", "parts.salt", p->salt, p->salt_size, 1);
 }

@@ -45,6 +45,7 @@ pc__image *pc__image_copy(const pc_allocator *mem, const pc__image *image)
         return NULL;
     *copy = *image;
     copy->blocks = NULL;
+    copy->fetch = NULL;
     if (image->block_bytes)
         copy->block_bytes = memcpy(at, image->block_bytes, sizes);
     if (image->relative)

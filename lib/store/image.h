@@ -10,10 +10,15 @@
 #include "attn/kv.h"
 #include "base/digest.h"
 
-/* Whether the blocks of a layout are pages (attn/kv.h). */
-static inline int pc__layout_has_pages(uint32_t layout)
+/* Whether the blocks of a layout are pages of states that our kernels have computed (attn/kv.h). */
+static inline int pc__layout_is_ours(uint32_t layout)
 {
     return layout == PC_LAYOUT_PAGES || layout == PC_LAYOUT_LATENT;
+}
+/* Whether they are pages, perhaps of an application's model. */
+static inline int pc__layout_has_pages(uint32_t layout)
+{
+    return pc__layout_is_ours(layout) || layout == PC_LAYOUT_MODEL_PAGES;
 }
 
 /* What the states are; all of it must match. */
@@ -57,6 +62,10 @@ typedef struct pc__image {
     size_t block_count;       /* at most PC__MAX_BLOCKS */
     /* [block_count]; NULL if the image only describes a record. */
     uint8_t *const *blocks;
+    /* Instead of blocks, of states that are read one block at a time, in order: *data is valid
+     * until the next call. NULL: there are blocks. */
+    pc_status (*fetch)(void *fetch_from, size_t index, const void **data);
+    void *fetch_from;
     /* [block_count]; NULL in an image of what is wanted: any sizes up to most_block. */
     const uint64_t *block_bytes;
     uint64_t most_block; /* only in an image of what is wanted: bytes of a block; 0: any */

@@ -253,7 +253,7 @@ static pc_status check_raw(const pc_raw *r, int expected, const char *call)
             "%s: raw.architecture has no NUL, or position_scheme %u or lossy %u is unknown", call,
             r->position_scheme, r->lossy);
     PC__TRY_RETURN(pc__check_kv_dtype(call, "raw.dtype", r->dtype));
-    if (!pc__layout_has_pages(r->layout) && r->layout < PC_LAYOUT_APPLICATION)
+    if (!pc__layout_is_ours(r->layout) && r->layout < PC_LAYOUT_APPLICATION)
         return pc__fail(PC_ERR_INVALID,
                         "%s: layout %u is neither one of pages nor an application's", call,
                         r->layout);

@@ -13,7 +13,7 @@ import re
 # The library fills these and gives them to a callback. The caller never sets them up, so they need
 # neither an INIT macro nor an init function.
 GIVEN_BY_LIBRARY = {"pc_codec_block", "pc_deviation_args", "pc_encode_args", "pc_event",
-                    "pc_sequence_args", "pc_step_args", "pc_token", "pc_trace"}
+                    "pc_layer_states", "pc_sequence_args", "pc_step_args", "pc_token", "pc_trace"}
 
 COMMENT = re.compile(r"/\*.*?\*/", re.S)
 NUMBER = re.compile(r"-?(?:0x[0-9a-f]+|[0-9]+)")

@@ -617,6 +617,59 @@ static pc_status import_segment(void *user, const void *data, size_t size, const
     return PC_OK;
 }
 
+static pc_status export_layer(void *user, void *payload, const pc_layer_states *states)
+{
+    pc_toy *toy = user;
+    const segment *s = payload;
+    if (states->count != s->count || states->dtype != PC_DTYPE_F32 || states->kv_heads != HEADS
+        || states->k_dim != DIM || states->v_dim != DIM || states->layer >= LAYERS)
+        return PC_ERR_INVALID;
+    if (++toy->counts.layer_calls == toy->counts.fail_layer_at)
+        return PC_ERR_IO;
+    for (size_t t = 0; t < s->count; t++) {
+        memcpy((float *)states->k + t * WIDTH, s->states[t].k[states->layer], sizeof(float[WIDTH]));
+        memcpy((float *)states->v + t * WIDTH, s->states[t].v[states->layer], sizeof(float[WIDTH]));
+    }
+    return PC_OK;
+}
+
+static pc_status import_layer(void *user, const pc_layer_states *states, void **out)
+{
+    pc_toy *toy = user;
+    segment *s = *out;
+    if (++toy->counts.layer_calls == toy->counts.fail_layer_at)
+        return PC_ERR_IO;
+    if (!states->layer != !s || (!s && has_room(toy, states->count) < 0))
+        return s || states->layer ? PC_ERR_INVALID : PC_ERR_LIMIT;
+    if (!s) {
+        *out = s = must(calloc(1, sizeof *s));
+        s->references = 1;
+        s->count = states->count;
+        s->origin = states->origin;
+        s->relative = must(malloc((s->count + 1) * sizeof *s->relative));
+        s->states = must(calloc(s->count + 1, sizeof *s->states));
+        for (size_t t = 0; t < s->count; t++)
+            s->relative[t] = (int64_t)t;
+        toy->counts.live_segments++;
+        toy->counts.live_tokens += s->count;
+    }
+    for (size_t t = 0; t < s->count; t++) {
+        memcpy(s->states[t].k[states->layer], (float *)states->k + t * WIDTH, sizeof(float[WIDTH]));
+        memcpy(s->states[t].v[states->layer], (float *)states->v + t * WIDTH, sizeof(float[WIDTH]));
+    }
+    return PC_OK;
+}
+
+pc_model_ops pc_toy_layer_ops(void)
+{
+    pc_model_ops ops = pc_toy_ops();
+    ops.export_segment = NULL;
+    ops.import_segment = NULL;
+    ops.export_layer = export_layer;
+    ops.import_layer = import_layer;
+    return ops;
+}
+
 pc_model_ops pc_toy_ops(void)
 {
     pc_model_ops ops = PC_MODEL_OPS_INIT;

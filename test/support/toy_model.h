@@ -16,6 +16,7 @@ typedef struct pc_toy_counts {
     int64_t live_segments, live_sequences;
     uint64_t encode_calls, encoded_tokens, step_calls, stepped_rows, attached, polls;
     uint64_t exports, import_calls;
+    uint64_t layer_calls, fail_layer_at; /* of both functions for layers */
     uint64_t fail_encode_at, fail_step_at,
         fail_import_at;    /* the call with this number (from 1) fails; 0: none */
     uint64_t largest_step; /* sequences in one step */
@@ -31,8 +32,10 @@ pc_toy *pc_toy_new(uint64_t seed, int learned, int32_t context_length);
 void pc_toy_free(void *toy);
 /* Borrowed; to be read and set between calls. */
 pc_toy_counts *pc_toy_count(pc_toy *toy);
-/* All operations. */
+/* All operations but those for layers. */
 pc_model_ops pc_toy_ops(void);
+/* The same with those for layers, and without those for whole segments. */
+pc_model_ops pc_toy_layer_ops(void);
 
 /* The last row's logits [TOY_VOCAB] of an ordinary prefill, without any of the operations' segments
  * or sequences. */

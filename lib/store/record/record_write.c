@@ -118,7 +118,10 @@ static pc_status encode_block(writer *w, size_t index, pc__record_entry *entry, 
 {
     pc_codec_block block = pc__image_block(w->image, index);
     size_t bound = w->codec ? w->codec->bound(w->codec->user, &block) : 0, size = 0;
-    *data = w->image->blocks[index];
+    if (w->image->fetch)
+        PC__TRY_RETURN(w->image->fetch(w->image->fetch_from, index, data));
+    else
+        *data = w->image->blocks[index];
     entry->codec = PC_CODEC_RAW;
     entry->raw = entry->stored = block.bytes;
     if (!bound)

@@ -22,9 +22,10 @@ static pc_status turn(pc_sequence **chat, const pc_schema *schema, pc_cache *cac
 {
     pc_generate_options options = PC_GENERATE_OPTIONS_INIT;
     pc_sampling sampling = PC_SAMPLING_INIT;
+    const pc_message message = {.role = "user", .content = text, .content_size = strlen(text)};
     pc_prompt *prompt = NULL;
     if (*chat)
-        return pc_sequence_push_turn(*chat, text, strlen(text));
+        return pc_sequence_push_messages(*chat, &message, sizeof message, 1, NULL);
     options.flags = PC_GENERATE_KEEP; /* it can go on after it has finished */
     options.max_tokens = 32;
     options.sampling = &sampling;

@@ -161,6 +161,9 @@ PC_API const char *pc_status_text(pc_status status);
 /* One line about this thread's last failing call. Never NULL. Borrowed until this thread's next
  * failing call. Read it only right after a negative return. */
 PC_API const char *pc_error_text(void);
+/* Line and column, from 1, of the document that this thread's last failing call was about: PML, a
+ * format string, JSON. Both 0: it was about none. Either may be NULL. */
+PC_API void pc_error_place(uint64_t *line, uint64_t *column);
 /* Says why a function of the application fails. Call it right before that function returns an error
  * or cancels. The library's call that fails for this reason puts the text into pc_error_text,
  * behind the function's name: "the application's model: step: out of device memory". text: one
@@ -263,10 +266,11 @@ typedef struct pc_model_options {
      * one format is never served as one of another. */
     uint32_t kv;
     uint64_t flags; /* PC_MODEL_… */
-    /* Name of a built-in family ("chatml", "llama2", "llama3", …; "none": chat tags are empty), or
-     * path of a JSON file (doc/pml.md). NULL: the model's own. If the model has none, or it is not
-     * understood for certain, everything that needs one fails: chat tags, PC_FORMAT_CHAT,
-     * pc_sequence_push_turn. */
+    /* Jinja text if it has "{{" or "{%"; path of a file if it ends in ".jinja" (Jinja) or ".json"
+     * (doc/pml.md); else name of a built-in family ("chatml", "llama2", "llama3", …; "none": chat
+     * tags are empty). NULL: the model's own. If the model has none, or it is not understood for
+     * certain, chat tags and PC_FORMAT_CHAT fail. pc_prompt_from_messages needs less: a template
+     * that can be run. */
     const char *chat_template;
     /* Called on the calling thread, before each step of reading the files (total 0), and while
      * weights are checked and loaded: several times a second, unless the application's own

@@ -66,11 +66,6 @@ PC_API pc_status pc_sequence_get_stats(const pc_sequence *sequence, pc_stats *st
  * anew. Returns PC_ERR_STATE (finished without PC_GENERATE_KEEP, or within a step), PC_ERR_LIMIT
  * (beyond the model's context or the sequence's RoPE regime). */
 PC_API pc_status pc_sequence_push(pc_sequence *sequence, const int32_t *tokens, size_t count);
-/* Appends a user's turn in the model's chat template: closes the answer (but for a stop token that
- * was just sampled), adds the text, opens the next answer.
- * Returns as pc_sequence_push; PC_ERR_UNSUPPORTED if the chat template is not known, or would write
- * the last answer or this text otherwise than as they are (doc/pml.md). */
-PC_API pc_status pc_sequence_push_turn(pc_sequence *sequence, const char *text, size_t size);
 /* Drops all but the first `count` tokens behind the prompt, with their states. Text that on_text
  * got is not taken back. The next step samples behind the rest, as if there had never been more.
  * The sequence is unfinished again, unless the context ends there. To replace the last sampled

@@ -40,6 +40,14 @@ static void set_text(int error, const char *format, va_list args)
     keep_text(state, rough);
     state->callback_text_set = 0;
     state->system_error = error;
+    state->line = state->column = 0;
+}
+
+void pc__fail_place(uint64_t line, uint64_t column)
+{
+    pc__error_state *state = pc__fail_state();
+    state->line = line;
+    state->column = column;
 }
 
 pc_status pc__fail(pc_status status, const char *format, ...)
@@ -121,6 +129,16 @@ void pc_error_set(const char *words)
     snprintf(rough, sizeof rough, "%s", words ? words : ""); /* it may be pc_error_text() */
     keep_text(state, rough);
     state->callback_text_set = *state->text != 0;
+    state->line = state->column = 0;
+}
+
+void pc_error_place(uint64_t *line, uint64_t *column)
+{
+    const pc__error_state *state = pc__fail_state();
+    if (line)
+        *line = state->line;
+    if (column)
+        *column = state->column;
 }
 
 const char *pc_error_text(void)

@@ -14,6 +14,8 @@ pc_status pc__fail(pc_status status, const char *format, ...) __attribute__((for
 pc_status pc__fail_system(pc_status status, int error, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
 int pc__fail_error(void); /* 0: the last error was not set by pc__fail_system */
+/* The place in a document that the error text just set is about: for pc_error_place. From 1. */
+void pc__fail_place(uint64_t line, uint64_t column);
 
 /* Puts "prefix: " before the error text of a callee and returns `status`. */
 pc_status pc__fail_in(pc_status status, const char *format, ...)
@@ -33,6 +35,7 @@ typedef struct pc__error_state {
     char text[512];
     int callback_text_set; /* `text` is of pc_error_set */
     int system_error;      /* errno that `text` is about; 0: none */
+    uint64_t line, column; /* that `text` is about; 0: none */
 } pc__error_state;
 
 pc__error_state *pc__fail_state(void); /* of the calling thread */

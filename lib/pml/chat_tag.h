@@ -3,7 +3,7 @@
 #define PC_PML_CHAT_TAG_H
 
 #include "pml/schema_tree.h"
-#include "pml/xml.h"
+#include "pml/element.h"
 
 typedef struct pc__chat_tag {
     const char *open, *close;
@@ -11,11 +11,9 @@ typedef struct pc__chat_tag {
     const char *generation;
 } pc__chat_tag;
 
-/* The element holds nothing but blanks. */
-int pc__xml_is_empty(const pc__xml *element);
 /* *in_system: the chat tag before this one was a system prompt; the call updates it. PC_ERR_PML,
  * with the place: the chat template does not know this tag. */
-pc_status pc__chat_tag_of(const pc__pml_env *env, const pc__xml *element, int *in_system,
+pc_status pc__chat_tag_of(const pc__pml_env *env, const pc__element *element, int *in_system,
                           pc__chat_tag *out);
 
 #endif

@@ -74,7 +74,8 @@ static const char *role_name(char role)
     return role == 's' ? "system" : role == 'u' ? "user" : "assistant";
 }
 
-static pc_status ask(const pc__conversation *c, pc__jinja_message *messages, pc__bytes *texts)
+static pc_status ask(const pc__conversation *c, pc__jinja_message *messages, pc__jinja_more *more,
+                     pc__bytes *texts)
 {
     size_t count = 0, end;
     for (size_t i = 0; i < c->count; i = end) {
@@ -84,11 +85,14 @@ static pc_status ask(const pc__conversation *c, pc__jinja_message *messages, pc_
         texts[count].mem = c->env->mem;
         PC__TRY_RETURN(join_turn(c, i, &end, &texts[count]));
         messages[count] = (pc__jinja_message){role_name(c->said[i].turn.role), texts[count].data};
+        more[count].size = texts[count].size;
         count++;
     }
     if (count && strcmp(messages[count - 1].role, "user"))
-        messages[count++] = (pc__jinja_message){"user", TO_COME};
-    pc_status status = pc__chat_check_talk(c->env->chat, c->env->mem, messages, count);
+        messages[count] = (pc__jinja_message){"user", TO_COME};
+    if (count && messages[count].role)
+        more[count++].size = strlen(TO_COME);
+    pc_status status = pc__chat_check_talk(c->env->chat, c->env->mem, messages, more, count);
     return status < 0 ? pc__fail_in(status, "%s", c->env->where) : status;
 }
 
@@ -96,19 +100,22 @@ pc_status pc__conversation_check(pc__conversation *c)
 {
     const pc_allocator *mem = c->env->mem;
     pc__jinja_message *messages;
+    pc__jinja_more *more;
     pc__bytes *texts;
     pc_status status = PC_ERR_NOMEM;
     if (!c->count)
         return PC_OK;
     qsort(c->said, c->count, sizeof *c->said, compare_said);
     messages = pc__calloc(mem, c->count + 1, sizeof *messages);
+    more = pc__calloc(mem, c->count + 1, sizeof *more);
     texts = pc__calloc(mem, c->count, sizeof *texts);
-    if (messages && texts)
-        status = ask(c, messages, texts);
+    if (messages && more && texts)
+        status = ask(c, messages, more, texts);
     for (size_t i = 0; texts && i < c->count; i++)
         if (texts[i].data)
             pc__bytes_free(&texts[i]);
     pc__free(mem, messages);
+    pc__free(mem, more);
     pc__free(mem, texts);
     return status;
 }

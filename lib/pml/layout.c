@@ -1,6 +1,8 @@
 /* Positions of all nodes of a schema tree, and the check against the model's context. */
 #include "pml/layout.h"
 
+#include "pml/element.h"
+
 static int64_t place_node(pc__node *node, int64_t start)
 {
     int64_t at = start, longest = 0;
@@ -37,12 +39,11 @@ pc_status pc__layout(pc__schema_tree *tree, const pc__pml_env *env)
     for (size_t i = 1; i < tree->node_count; i++) {
         const pc__node *node = tree->nodes[i];
         if (!node->child_count && node->start + node->length > env->context_length)
-            return pc__fail(PC_ERR_LIMIT,
-                            "%s:%zu:%zu: the schema spans %lld positions, the model has %lld; the"
-                            " %s of '%s' crosses the end",
-                            env->where, node->line, node->column, (long long)tree->length,
-                            (long long)env->context_length, kinds[node->kind],
-                            *node->path ? node->path : tree->name);
+            return pc__place_fault(PC_ERR_LIMIT, env->where, node->line, node->column,
+                                   "the schema spans %lld positions, the model has %lld; the"
+                                   " %s of '%s' crosses the end",
+                                   (long long)tree->length, (long long)env->context_length,
+                                   kinds[node->kind], *node->path ? node->path : tree->name);
     }
     return pc__fail(PC_ERR_LIMIT, "%s: the schema spans %lld positions, the model has %lld",
                     env->where, (long long)tree->length, (long long)env->context_length);

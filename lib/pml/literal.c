@@ -4,7 +4,6 @@
 #include <string.h>
 
 #include "pml/conversation.h"
-#include "pml/xml.h"
 
 pc_status pc__literal_add(pc__literal *literal, pc__piece_kind kind, const char *text, size_t size,
                           size_t line, size_t column)
@@ -27,6 +26,14 @@ pc_status pc__literal_add(pc__literal *literal, pc__piece_kind kind, const char 
     else
         literal->pieces[literal->count++] = (pc__piece){literal->text.size, kind, literal->turn};
     return PC_OK;
+}
+
+pc_status pc__literal_add_element(pc__literal *literal, const pc__element *text, size_t size)
+{
+    pc__piece_kind kind = text->origin == PC__FROM_XML ? PC__PIECE_DOCUMENT
+                          : text->special              ? PC__PIECE_SPECIAL
+                                                       : PC__PIECE_EXACT;
+    return pc__literal_add(literal, kind, text->text, size, text->line, text->column);
 }
 
 pc_status pc__literal_add_template(pc__literal *literal, const char *text, size_t line,
@@ -104,13 +111,18 @@ int pc__literal_is_blank(const pc__literal *literal)
     for (size_t i = 0; i < literal->count; i++)
         if (literal->pieces[i].kind != PC__PIECE_DOCUMENT)
             return 0;
-    return pc__xml_is_blank(literal->text.data, literal->text.size);
+    return pc__is_blank_text(literal->text.data, literal->text.size);
 }
 
 int pc__literal_ends_apart(const pc__literal *literal)
 {
     return literal->pieces[literal->count - 1].kind == PC__PIECE_TEMPLATE
            || pc__is_blank(literal->text.data[literal->text.size - 1]);
+}
+
+static int has_specials(pc__piece_kind kind)
+{
+    return kind == PC__PIECE_TEMPLATE || kind == PC__PIECE_SPECIAL;
 }
 
 /* 1: no document text would become a special token. < 0: error. */
@@ -124,7 +136,7 @@ static int is_free_of_specials(const pc__literal *literal)
         size_t size = literal->pieces[i].end - from, n = 0, m = 0;
         int32_t *a = NULL, *b = NULL;
         from = literal->pieces[i].end;
-        if (literal->pieces[i].kind == PC__PIECE_TEMPLATE || !size)
+        if (has_specials(literal->pieces[i].kind) || !size)
             continue;
         pc_status status = env->tokens(env->tokens_user, text, size, 0, &a, &n);
         if (status >= 0)
@@ -146,7 +158,7 @@ static pc_status tokens_by_piece(const pc__literal *literal, int32_t **tokens, s
         size_t n = 0;
         status = env->tokens(
             env->tokens_user, literal->text.data + from, literal->pieces[i].end - from,
-            literal->pieces[i].kind == PC__PIECE_TEMPLATE ? PC_TOKENIZE_SPECIAL : 0, &part, &n);
+            has_specials(literal->pieces[i].kind) ? PC_TOKENIZE_SPECIAL : 0, &part, &n);
         from = literal->pieces[i].end;
         if (status >= 0)
             status = pc__grow(env->mem, (void **)tokens, &capacity, *count + n + 1,
@@ -169,7 +181,7 @@ pc_status pc__literal_tokens(const pc__literal *literal, int32_t **tokens, size_
     *tokens = NULL;
     *count = 0;
     for (size_t i = 0; i < literal->count; i++)
-        templated |= literal->pieces[i].kind == PC__PIECE_TEMPLATE;
+        templated |= has_specials(literal->pieces[i].kind);
     whole = templated ? is_free_of_specials(literal) : 1;
     if (whole < 0)
         return whole;
@@ -183,8 +195,7 @@ pc_status pc__literal_tokens(const pc__literal *literal, int32_t **tokens, size_
         pc__free(literal->env->mem, *tokens);
         *tokens = NULL;
         *count = 0;
-        status = pc__fail_in(status, "%s:%zu:%zu", literal->env->where, literal->line,
-                             literal->column);
+        status = pc__place_in(status, literal->env->where, literal->line, literal->column);
     }
     return status;
 }

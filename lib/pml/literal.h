@@ -3,12 +3,14 @@
 #ifndef PC_PML_LITERAL_H
 #define PC_PML_LITERAL_H
 
+#include "pml/element.h"
 #include "pml/schema_tree.h"
 
 typedef enum pc__piece_kind {
     PC__PIECE_DOCUMENT, /* its blanks are adjusted */
     PC__PIECE_TEMPLATE, /* exact; special tokens count */
-    PC__PIECE_FILE      /* exact */
+    PC__PIECE_EXACT,    /* of files and builders */
+    PC__PIECE_SPECIAL   /* the same; special tokens count */
 } pc__piece_kind;
 
 struct pc__piece {
@@ -31,6 +33,8 @@ enum { PC__BLANKS_ONE = 0, PC__BLANKS_NONE = 1 };
 
 pc_status pc__literal_add(pc__literal *literal, pc__piece_kind kind, const char *text, size_t size,
                           size_t line, size_t column);
+/* The text of a document or a builder, but for what stands behind its first `size` bytes. */
+pc_status pc__literal_add_element(pc__literal *literal, const pc__element *text, size_t size);
 pc_status pc__literal_add_template(pc__literal *literal, const char *text, size_t line,
                                    size_t column);
 /* Adjusts blanks (doc/pml.md): at the ends; with PC_PML_COMPACT everywhere. */

@@ -30,7 +30,7 @@ typedef struct resolver {
     size_t line, column; /* of the first text that goes beyond the model's context; 0: none */
 } resolver;
 
-static pc_status resolve_content(resolver *r, const pc__node *module, const pc__xml *e);
+static pc_status resolve_content(resolver *r, const pc__node *module, const pc__element *e);
 
 static pc_status add_part(resolver *r, pc__part part)
 {
@@ -115,60 +115,63 @@ static void list_modules(const pc__node *parent, char *out, size_t size)
     }
 }
 
-static pc_status no_such_module(const resolver *r, const pc__node *parent, const pc__xml *e)
+static pc_status no_such_module(const resolver *r, const pc__node *parent, const pc__element *e)
 {
     const pc__node *other = module_anywhere(r->tree, e->name);
     const char *of = parent->parent ? parent->path : r->tree->name;
     char names[160] = "";
     if (other)
-        return pc__xml_fault(e,
-                             "'%s' has no module '%.60s'; '%s' is one: name its parents around it",
-                             of, e->name, other->path);
+        return pc__element_fault(
+            e, "'%s' has no module '%.60s'; '%s' is one: name its parents around it", of, e->name,
+            other->path);
     if (pc__is_tag(e->name))
-        return pc__xml_fault(e,
-                             "<%s> belongs in a schema; a prompt refers to a module by its name,"
-                             " as in <name/>",
-                             e->name);
+        return pc__element_fault(
+            e,
+            "<%s> belongs in a schema; a prompt refers to a module by its name,"
+            " as in <name/>",
+            e->name);
     list_modules(parent, names, sizeof names);
-    return pc__xml_fault(e, "'%s' has no module '%.60s'; there %s%s", of, e->name,
-                         *names ? "are " : "is none", names);
+    return pc__element_fault(e, "'%s' has no module '%.60s'; there %s%s", of, e->name,
+                             *names ? "are " : "is none", names);
 }
 
-static pc_status no_such_parameter(const pc__node *module, const pc__xml *e, const char *name)
+static pc_status no_such_parameter(const pc__node *module, const pc__element *e, const char *name)
 {
     char names[160] = "";
     for (size_t i = 0; i < module->child_count; i++)
         if (module->children[i]->kind == PC__NODE_PARAMETER)
             pc__list_name(names, sizeof names, "", module->children[i]->name);
-    return pc__xml_fault(e, "module '%s' has no parameter '%.60s'; it has %s", module->path, name,
-                         *names ? names : "none");
+    return pc__element_fault(e, "module '%s' has no parameter '%.60s'; it has %s", module->path,
+                             name, *names ? names : "none");
 }
 
-static pc_status check_union(const resolver *r, const pc__node *module, const pc__xml *e)
+static pc_status check_union(const resolver *r, const pc__node *module, const pc__element *e)
 {
     const pc__node *all = module->parent;
     if (!all || all->kind != PC__NODE_UNION || r->env->flags & PC_PML_OVERLAP)
         return PC_OK;
     for (size_t i = 0; i < all->child_count; i++)
         if (r->imported[all->children[i]->index])
-            return pc__xml_fault(e, "'%s' and '%s' are members of one union: only one may be used",
-                                 all->children[i]->name, module->name);
+            return pc__element_fault(e,
+                                     "'%s' and '%s' are members of one union: only one may be used",
+                                     all->children[i]->name, module->name);
     return PC_OK;
 }
 
-static pc_status add_argument(resolver *r, const pc__node *module, const pc__xml *e,
-                              const pc__xml_attribute *a)
+static pc_status add_argument(resolver *r, const pc__node *module, const pc__element *e,
+                              const pc__attribute *a)
 {
     const pc__node *p;
     pc__part part = {.kind = PC__PART_ARGUMENT};
     PC__TRY_RETURN(child_named(r, module, a->name, PC__NODE_PARAMETER, &p));
     if (!p)
         return no_such_parameter(module, e, a->name);
-    pc_status status = r->env->tokens(r->env->tokens_user, a->value, strlen(a->value), 0,
-                                      &part.tokens, &part.count);
+    pc_status status = r->env->tokens(r->env->tokens_user, a->value, a->size, 0, &part.tokens,
+                                      &part.count);
     if (status >= 0 && (int64_t)part.count > p->length)
-        status = pc__xml_fault(e, "the argument of '%s' has %zu tokens, the parameter takes %lld",
-                               a->name, part.count, (long long)p->length);
+        status = pc__element_fault(e,
+                                   "the argument of '%s' has %zu tokens, the parameter takes %lld",
+                                   a->name, part.count, (long long)p->length);
     if (status < 0 || !part.count) {
         pc__free(r->env->mem, part.tokens);
         return status;
@@ -177,20 +180,35 @@ static pc_status add_argument(resolver *r, const pc__node *module, const pc__xml
     part.start = p->start;
     part.path = pc__strdup(r->env->mem, p->path);
     PC__TRY_RETURN(add_part(r, part));
-    return pc__conversation_note(&r->talk, p->start, PC__PART_ARGUMENT, p->turn, a->value,
-                                 strlen(a->value));
+    return pc__conversation_note(&r->talk, p->start, PC__PART_ARGUMENT, p->turn, a->value, a->size);
 }
 
-static pc_status resolve_reference(resolver *r, const pc__node *parent, const pc__xml *e)
+enum { AROUND = 1, USED = 2 }; /* of `imported` */
+
+/* Marks the module. A builder may name modules around others more than once, and use one that was
+ * named so. */
+static pc_status import_module(resolver *r, const pc__node *module, const pc__element *e)
+{
+    unsigned char *mark = &r->imported[module->index];
+    int around = e->origin == PC__BUILT_AROUND;
+    if (!*mark)
+        PC__TRY_RETURN(check_union(r, module, e));
+    else if (!around && *mark == USED)
+        return pc__element_fault(e, "module '%s' is used twice", module->path);
+    if (*mark != USED)
+        *mark = around ? AROUND : USED;
+    return PC_OK;
+}
+
+static pc_status resolve_reference(resolver *r, const pc__node *parent, const pc__element *e)
 {
     const pc__node *module;
+    int64_t before = r->cursor;
     PC__TRY_RETURN(child_named(r, parent, e->name, PC__NODE_MODULE, &module));
     if (!module)
         return no_such_module(r, parent, e);
-    if (r->imported[module->index])
-        return pc__xml_fault(e, "module '%s' is used twice", module->path);
-    PC__TRY_RETURN(check_union(r, module, e));
-    r->imported[module->index] = 1;
+    int again = r->imported[module->index];
+    PC__TRY_RETURN(import_module(r, module, e));
     for (size_t i = 0; i < e->attribute_count; i++)
         PC__TRY_RETURN(add_argument(r, module, e, &e->attributes[i]));
     r->referenced = 1;
@@ -199,15 +217,17 @@ static pc_status resolve_reference(resolver *r, const pc__node *parent, const pc
     PC__TRY_RETURN(end_text(r, 0));
     if (r->cursor < module->start + module->length)
         r->cursor = module->start + module->length;
+    if (again && r->cursor < before) /* text behind the first naming of it stays in front */
+        r->cursor = before;
     return PC_OK;
 }
 
-static pc_status resolve_chat_tag(resolver *r, const pc__node *module, const pc__xml *e)
+static pc_status resolve_chat_tag(resolver *r, const pc__node *module, const pc__element *e)
 {
     pc__chat_tag tag;
     if (r->tree->slot)
-        return pc__xml_fault(e, "<%s>: the schema string is the template; write only the text",
-                             e->name);
+        return pc__element_fault(e, "<%s>: the schema string is the template; write only the text",
+                                 e->name);
     PC__TRY_RETURN(pc__chat_tag_of(r->env, e, &r->in_system, &tag));
     PC__TRY_RETURN(pc__literal_add_template(&r->literal, tag.open, e->line, e->column));
     pc__turn outer = r->literal.turn;
@@ -219,15 +239,14 @@ static pc_status resolve_chat_tag(resolver *r, const pc__node *module, const pc_
 }
 
 /* Blanks between elements are layout of the file, not text. */
-static pc_status resolve_content(resolver *r, const pc__node *module, const pc__xml *e)
+static pc_status resolve_content(resolver *r, const pc__node *module, const pc__element *e)
 {
     for (size_t i = 0; i < e->child_count; i++) {
-        const pc__xml *child = e->children[i];
+        const pc__element *child = e->children[i];
         if (!child->name) {
-            if (!pc__xml_is_blank(child->text, child->size))
-                PC__TRY_RETURN(pc__literal_add(&r->literal, PC__PIECE_DOCUMENT, child->text,
-                                               child->size, child->line, child->column));
-        } else if (pc__is_chat_tag(child->name)) {
+            if (!pc__element_is_layout(child))
+                PC__TRY_RETURN(pc__literal_add_element(&r->literal, child, child->size));
+        } else if (pc__is_chat_tag(child)) {
             PC__TRY_RETURN(resolve_chat_tag(r, module, child));
         } else {
             PC__TRY_RETURN(end_text(r, 0));
@@ -294,15 +313,12 @@ static int compare_parts(const void *a, const void *b)
 /* The schema fits, so a text of the prompt crosses the end. */
 static pc_status too_long(const resolver *r)
 {
-    char at[48] = "";
-    if (r->line)
-        snprintf(at, sizeof at, ":%zu:%zu", r->line, r->column);
-    return pc__fail(PC_ERR_LIMIT,
-                    "%s%s: the prompt ends at position %lld (the schema at %lld), the model"
-                    " has %lld%s",
-                    r->env->where, at, (long long)r->out->end, (long long)r->tree->length,
-                    (long long)r->env->context_length,
-                    r->line ? "; the text that begins here crosses the end" : "");
+    return pc__place_fault(PC_ERR_LIMIT, r->env->where, r->line, r->column,
+                           "the prompt ends at position %lld (the schema at %lld), the model"
+                           " has %lld%s",
+                           (long long)r->out->end, (long long)r->tree->length,
+                           (long long)r->env->context_length,
+                           r->line ? "; the text that begins here crosses the end" : "");
 }
 
 /* Runs when all new texts are parts and imported modules are marked. */
@@ -318,10 +334,10 @@ static pc_status finish_parts(resolver *r)
     return PC_OK;
 }
 
-static pc_status resolve_root(resolver *r, const pc__xml *root)
+static pc_status resolve_root(resolver *r, const pc__element *root)
 {
     if (strcmp(root->name, "prompt"))
-        return pc__xml_fault(root, "the root element is <%.60s>, not <prompt>", root->name);
+        return pc__element_fault(root, "the root element is <%.60s>, not <prompt>", root->name);
     PC__TRY_RETURN(pc__only_attributes(root, "schema"));
     r->imported[0] = 1;
     /* text before the first module follows the schema's leading text */
@@ -331,8 +347,8 @@ static pc_status resolve_root(resolver *r, const pc__xml *root)
     PC__TRY_RETURN(resolve_content(r, r->tree->root, root));
     PC__TRY_RETURN(end_text(r, 1));
     if (!r->referenced && !r->out->part_count)
-        return pc__xml_fault(root,
-                             "the prompt is empty: name modules of the schema, or write text");
+        return pc__element_fault(root,
+                                 "the prompt is empty: name modules of the schema, or write text");
     return finish_parts(r);
 }
 
@@ -362,18 +378,25 @@ static pc_status end_resolver(resolver *r, pc_status status, pc__resolved **out)
     return status;
 }
 
+pc_status pc__resolve_elements(pc__resolved **out, const pc__pml_env *env,
+                               const pc__schema_tree *tree, const pc__element *root)
+{
+    resolver r;
+    pc_status status = start_resolver(&r, env, tree);
+    if (status >= 0)
+        status = resolve_root(&r, root);
+    return end_resolver(&r, status, out);
+}
+
 pc_status pc__resolve(pc__resolved **out, const pc__pml_env *env, const pc__schema_tree *tree,
                       const char *text, size_t size)
 {
-    pc__xml *xml;
-    resolver r;
+    pc__element *root;
     *out = NULL;
-    PC__TRY_RETURN(pc__xml_parse(&xml, env->mem, env->where, text, size));
-    pc_status status = start_resolver(&r, env, tree);
-    if (status >= 0)
-        status = resolve_root(&r, xml);
-    pc__xml_free(xml, env->mem);
-    return end_resolver(&r, status, out);
+    PC__TRY_RETURN(pc__xml_parse(&root, env->mem, env->where, text, size));
+    pc_status status = pc__resolve_elements(out, env, tree, root);
+    pc__element_free(root, env->mem);
+    return status;
 }
 
 pc_status pc__resolve_slot(pc__resolved **out, const pc__pml_env *env, const pc__schema_tree *tree,
@@ -400,18 +423,18 @@ pc_status pc__resolve_slot(pc__resolved **out, const pc__pml_env *env, const pc_
 pc_status pc__prompt_head_read(pc__prompt_head *out, const pc__pml_env *env, const char *text,
                                size_t size)
 {
-    pc__xml *xml;
+    pc__element *xml;
     pc_status status = PC_OK;
     *out = (pc__prompt_head){0};
     PC__TRY_RETURN(pc__xml_parse(&xml, env->mem, env->where, text, size));
     out->line = xml->line;
     out->column = xml->column;
-    const char *schema = pc__xml_attribute_of(xml, "schema");
+    const char *schema = pc__element_attribute(xml, "schema");
     if (strcmp(xml->name, "prompt"))
-        status = pc__xml_fault(xml, "the root element is <%.60s>, not <prompt>", xml->name);
+        status = pc__element_fault(xml, "the root element is <%.60s>, not <prompt>", xml->name);
     else if (schema && !(out->schema = pc__strdup(env->mem, schema)))
         status = PC_ERR_NOMEM;
-    pc__xml_free(xml, env->mem);
+    pc__element_free(xml, env->mem);
     return status;
 }
 

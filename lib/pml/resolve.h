@@ -48,6 +48,9 @@ pc_status pc__prompt_head_read(pc__prompt_head *out, const pc__pml_env *env, con
                                size_t size);
 pc_status pc__resolve(pc__resolved **out, const pc__pml_env *env, const pc__schema_tree *tree,
                       const char *text, size_t size);
+/* Of a tree of elements, whose root is <prompt>. */
+pc_status pc__resolve_elements(pc__resolved **out, const pc__pml_env *env,
+                               const pc__schema_tree *tree, const pc__element *root);
 /* A prompt of the schema's anonymous texts with these tokens behind them. Owns the block of tokens
  * from now on, on failure too. */
 pc_status pc__resolve_slot(pc__resolved **out, const pc__pml_env *env, const pc__schema_tree *tree,

@@ -5,6 +5,7 @@
 
 #include "base/context.h"
 #include "base/digest.h"
+#include "pml/element.h"
 #include "text/chat.h"
 #include "text/string_map.h"
 
@@ -57,6 +58,7 @@ struct pc__node {
     int32_t *tokens;
     size_t token_count;
     char *text;        /* text: as tokenised; slot: the template behind the request's text */
+    size_t text_size;  /* bytes of text, which may have NULs */
     pc__piece *pieces; /* of the text, if conversations have to be checked */
     size_t piece_count;
     pc__turn turn;            /* of a parameter */
@@ -88,13 +90,17 @@ typedef struct pc__schema_tree {
     size_t turn_count;  /* of chat tags */
     int slot_is_turn;   /* the slot is a user's turn of the chat template, */
     char *slot_system;  /* behind this system prompt; NULL: none, or it came as tokens */
-    char *slot_lead;    /* the text right before the slot, and its tokens */
+    size_t slot_system_size;
+    char *slot_lead; /* the text right before the slot, and its tokens */
     int32_t *lead_tokens;
     size_t lead_count;
 } pc__schema_tree;
 
 pc_status pc__schema_tree_parse(pc__schema_tree **out, const pc__pml_env *env, const char *text,
                                 size_t size);
+/* Of a tree of elements, whose root is <schema>. */
+pc_status pc__schema_tree_of(pc__schema_tree **out, const pc__pml_env *env,
+                             const pc__element *root);
 void pc__schema_tree_free(pc__schema_tree *tree, const pc_allocator *mem);
 /* The module or parameter at a path; NULL: there is none. */
 const pc__node *pc__schema_node_at(const pc__schema_tree *tree, const char *path, size_t size);

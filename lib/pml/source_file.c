@@ -34,16 +34,16 @@ static void drop_mark(char *text, size_t *size)
     memmove(text, text + mark, *size + 1);
 }
 
-static pc_status check_source_text(const pc__xml *element, const char *src, const char *text,
+static pc_status check_source_text(const pc__element *element, const char *src, const char *text,
                                    size_t size)
 {
     size_t bad;
     if (size == pc__utf8_mark(text, size))
-        return pc__xml_fault(element, "src='%.100s': the file is empty", src);
+        return pc__element_fault(element, "src='%.100s': the file is empty", src);
     if (pc__is_wide_text(text, size))
-        return pc__xml_fault(element, "src='%.100s': this is UTF-16 or UTF-32, not UTF-8", src);
+        return pc__element_fault(element, "src='%.100s': this is UTF-16 or UTF-32, not UTF-8", src);
     if ((bad = first_invalid(text, size)) != SIZE_MAX)
-        return pc__xml_fault(element, "src='%.100s': byte %zu is not UTF-8", src, bad);
+        return pc__element_fault(element, "src='%.100s': byte %zu is not UTF-8", src, bad);
     return PC_OK;
 }
 
@@ -73,20 +73,21 @@ static pc_status read_source(const pc__pml_env *env, const char *src, char **tex
     return status;
 }
 
-pc_status pc__source_file_read(const pc__pml_env *env, const pc__xml *element, const char *src,
+pc_status pc__source_file_read(const pc__pml_env *env, const pc__element *element, const char *src,
                                char **text, size_t *size)
 {
     pc_status status;
     *text = NULL;
     if (!*src)
-        return pc__xml_fault(element, "src='' names no file");
+        return pc__element_fault(element, "src='' names no file");
     if (!env->base_folder)
-        return pc__xml_fault(element,
-                             "src='%.100s': text from memory has no folder; set base_folder", src);
+        return pc__element_fault(
+            element, "src='%.100s': text from memory has no folder; set base_folder", src);
     if ((status = read_source(env, src, text, size)) < 0)
-        return status == PC_ERR_NOMEM ? status
-                                      : pc__fail_in(PC_ERR_PML, "%s:%zu:%zu: src", env->where,
-                                                    element->line, element->column);
+        return status == PC_ERR_NOMEM
+                   ? status
+                   : (pc__fail_in(PC_ERR_PML, "src"),
+                      pc__place_in(PC_ERR_PML, env->where, element->line, element->column));
     if ((status = check_source_text(element, src, *text, *size)) >= 0) {
         drop_mark(*text, size);
         return PC_OK;

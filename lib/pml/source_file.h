@@ -6,7 +6,7 @@
 #include "pml/schema_tree.h"
 #include "pml/xml.h"
 
-pc_status pc__source_file_read(const pc__pml_env *env, const pc__xml *element, const char *src,
+pc_status pc__source_file_read(const pc__pml_env *env, const pc__element *element, const char *src,
                                char **text, size_t *size);
 
 #endif

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "pml/conversation.h"
+#include "pml/element.h"
 #include "pml/layout.h"
 #include "pml/literal.h"
 
@@ -23,8 +24,8 @@ static pc_status template_fault(const format_template *t, size_t at, const char 
         column = t->source->format[i] == '\n' ? 1 : column + 1;
         line += t->source->format[i] == '\n';
     }
-    return pc__fail(PC_ERR_PML, "%s:%zu:%zu: %s%.*s", t->source->where, line, column, cause,
-                    (int)(what_size < 40 ? what_size : 40), what);
+    return pc__place_fault(PC_ERR_PML, t->source->where, line, column, "%s%.*s", cause,
+                           (int)(what_size < 40 ? what_size : 40), what);
 }
 
 /* A slot begins at `at`. */
@@ -135,6 +136,7 @@ static pc_status fill_text(const pc__pml_env *env, const format_template *t, pc_
                                &node->token_count),
             done);
     PC__TRY(add_bos(env, &node->tokens, &node->token_count), done);
+    node->text_size = run.text.size;
     if (!(node->text = pc__strndup(env->mem, run.text.data ? run.text.data : "", run.text.size)))
         status = PC_ERR_NOMEM;
 done:
@@ -169,6 +171,7 @@ static pc_status note_system(pc__schema_tree *tree, const pc__pml_env *env,
     if (!tree->slot_is_turn || source->tokens || !system.size)
         return PC_OK;
     tree->slot_system = pc__strndup(env->mem, system.data, system.size);
+    tree->slot_system_size = system.size;
     return tree->slot_system ? PC_OK : PC_ERR_NOMEM;
 }
 
@@ -179,13 +182,13 @@ static pc_status check_request(const pc__pml_env *env, const pc__schema_tree *tr
     char *copy;
     if (!tree->slot_is_turn)
         return PC_OK;
-    if (size && memchr(text, 0, size))
-        return pc__fail(PC_ERR_UNSUPPORTED, "the request's text has a byte 0");
     if (!(copy = pc__strndup(env->mem, text, size)))
         return PC_ERR_NOMEM;
     const pc__jinja_message messages[] = {{"system", tree->slot_system}, {"user", copy}};
     int from = tree->slot_system == NULL;
-    pc_status status = pc__chat_check_talk(env->chat, env->mem, messages + from, from ? 1 : 2);
+    const pc__jinja_more more[] = {{.size = tree->slot_system_size}, {.size = size}};
+    pc_status status = pc__chat_check_talk(env->chat, env->mem, messages + from, more + from,
+                                           2 - (size_t)from);
     pc__free(env->mem, copy);
     return status;
 }
@@ -218,6 +221,7 @@ static pc_status build_format_tree(pc__schema_tree *tree, const pc__pml_env *env
     PC__TRY(add_format_node(tree, env, PC__NODE_SLOT, "/user", &tree->slot), done);
     tree->slot->uncached = 1;
     tree->slot->text = pc__strdup(env->mem, t->part[2].data ? t->part[2].data : "");
+    tree->slot->text_size = t->part[2].size;
     status = tree->slot->text ? PC_OK : PC_ERR_NOMEM;
     if (status >= 0)
         status = pc__literal_around(&run, between, "", 0, "", &tree->lead_tokens,

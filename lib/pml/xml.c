@@ -2,19 +2,16 @@
 #include "pml/xml.h"
 
 #include <expat.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
 
 #include "text/utf8.h"
 
-enum { DEPTH = 128 };
-
 typedef struct parsing {
     const pc_allocator *mem;
     const char *where;
     XML_Parser parser;
-    pc__xml *root, *open;
+    pc__element *root, *open;
     size_t depth;
     pc_status status; /* negative: a handler has stopped the parser */
 } parsing;
@@ -37,24 +34,6 @@ static void xml_free(void *ptr)
     pc__free(current, ptr);
 }
 
-int pc__xml_is_blank(const char *text, size_t size)
-{
-    for (size_t i = 0; i < size; i++)
-        if (!pc__is_blank(text[i]))
-            return 0;
-    return 1;
-}
-
-pc_status pc__xml_fault(const pc__xml *at, const char *format, ...)
-{
-    char text[480];
-    va_list args;
-    va_start(args, format);
-    vsnprintf(text, sizeof text, format, args);
-    va_end(args);
-    return pc__fail(PC_ERR_PML, "%s:%zu:%zu: %s", at->where, at->line, at->column, text);
-}
-
 static void stop_parsing(parsing *p, pc_status status)
 {
     p->status = status;
@@ -62,47 +41,31 @@ static void stop_parsing(parsing *p, pc_status status)
 }
 
 /* An empty node at the place that the parser has reached. */
-static pc__xml current_place(const parsing *p)
+static pc__element current_place(const parsing *p)
 {
-    return (pc__xml){.where = p->where,
-                     .line = XML_GetCurrentLineNumber(p->parser),
-                     .column = XML_GetCurrentColumnNumber(p->parser) + 1};
+    return (pc__element){.where = p->where,
+                         .line = XML_GetCurrentLineNumber(p->parser),
+                         .column = XML_GetCurrentColumnNumber(p->parser) + 1};
 }
 
-static pc__xml *add_child(parsing *p)
+static pc__element *add_child(parsing *p, const char *name)
 {
-    pc__xml *node = pc__calloc(p->mem, 1, sizeof *node), *parent = p->open;
+    pc__element *node = pc__element_add(p->open, p->mem, name);
+    pc__element at = current_place(p);
     if (!node)
         return NULL;
-    *node = current_place(p);
-    node->parent = parent;
-    if (!parent) {
+    node->where = at.where;
+    node->line = at.line;
+    node->column = at.column;
+    if (!p->open)
         p->root = node;
-    } else if (pc__grow(p->mem, (void **)&parent->children, &parent->child_capacity,
-                        parent->child_count + 1, sizeof *parent->children)
-               < 0) {
-        pc__free(p->mem, node);
-        return NULL;
-    } else {
-        parent->children[parent->child_count++] = node;
-    }
     return node;
 }
 
-static pc_status add_attributes(parsing *p, pc__xml *node, const char **attributes)
+static pc_status add_attributes(parsing *p, pc__element *node, const char **attributes)
 {
-    size_t n = 0;
-    while (attributes[2 * n])
-        n++;
-    if (!(node->attributes = pc__calloc(p->mem, n, sizeof *node->attributes)))
-        return PC_ERR_NOMEM;
-    for (size_t i = 0; i < n; i++) {
-        pc__xml_attribute *a = &node->attributes[node->attribute_count++];
-        a->name = pc__strdup(p->mem, attributes[2 * i]);
-        a->value = pc__strdup(p->mem, attributes[2 * i + 1]);
-        if (!a->name || !a->value)
-            return PC_ERR_NOMEM;
-    }
+    for (const char **a = attributes; *a; a += 2)
+        PC__TRY_RETURN(pc__element_set(node, p->mem, a[0], a[1], strlen(a[1])));
     return PC_OK;
 }
 
@@ -111,12 +74,12 @@ static void on_start(void *user, const char *name, const char **attributes)
     parsing *p = user;
     if (p->status < 0)
         return;
-    pc__xml *node = add_child(p);
-    if (!node || !(node->name = pc__strdup(p->mem, name))
-        || add_attributes(p, node, attributes) < 0)
+    pc__element *node = add_child(p, name);
+    if (!node || add_attributes(p, node, attributes) < 0)
         stop_parsing(p, PC_ERR_NOMEM);
-    else if (++p->depth > DEPTH)
-        stop_parsing(p, pc__xml_fault(node, "elements are nested more than %d deep", DEPTH));
+    else if (++p->depth > PC__ELEMENT_DEPTH)
+        stop_parsing(
+            p, pc__element_fault(node, "elements are nested more than %d deep", PC__ELEMENT_DEPTH));
     else
         p->open = node;
 }
@@ -136,32 +99,22 @@ static void on_text(void *user, const char *text, int size)
     parsing *p = user;
     if (p->status < 0 || !p->open)
         return;
-    pc__xml *last = p->open->child_count ? p->open->children[p->open->child_count - 1] : NULL;
+    pc__element *last = p->open->child_count ? p->open->children[p->open->child_count - 1] : NULL;
     if (!last || last->name)
-        last = add_child(p);
-    if (!last) {
-        stop_parsing(p, PC_ERR_NOMEM);
-        return;
-    }
-    pc_status status = pc__grow(p->mem, (void **)&last->text, &last->text_capacity,
-                                last->size + (size_t)size + 1, 1);
-    if (status < 0) {
+        last = add_child(p, NULL);
+    pc_status status = last ? pc__element_add_text(last, p->mem, text, (size_t)size) : PC_ERR_NOMEM;
+    if (status < 0)
         stop_parsing(p, status);
-        return;
-    }
-    memcpy(last->text + last->size, text, (size_t)size);
-    last->size += (size_t)size;
-    last->text[last->size] = 0;
 }
 
 static void on_doctype(void *user, const char *name, const char *system_id, const char *public_id,
                        int internal)
 {
     parsing *p = user;
-    pc__xml at = current_place(p);
+    pc__element at = current_place(p);
     (void)name, (void)system_id, (void)public_id, (void)internal;
     if (p->status >= 0)
-        stop_parsing(p, pc__xml_fault(&at, "a document type (<!DOCTYPE>) is not allowed"));
+        stop_parsing(p, pc__element_fault(&at, "a document type (<!DOCTYPE>) is not allowed"));
 }
 
 /* The cause of what expat calls an invalid token at `index`. */
@@ -171,7 +124,7 @@ static void invalid_token(char *out, size_t room, const char *text, size_t index
     char before = index ? text[index - 1] : 0;
     if (here >= 0x80)
         snprintf(out, room, "byte 0x%02X is not valid UTF-8 (save the file as UTF-8)", here);
-    else if (here < 32 && !pc__xml_is_blank(text + index, 1))
+    else if (here < 32 && !pc__is_blank_text(text + index, 1))
         snprintf(out, room, "XML does not allow control character 0x%02X", here);
     else if (here == '&' || before == '&')
         snprintf(out, room, "not well-formed: a bare '&' (write &amp; or use CDATA)");
@@ -186,7 +139,7 @@ static void invalid_token(char *out, size_t room, const char *text, size_t index
 static pc_status syntax_error(const parsing *p, const char *text, size_t size)
 {
     enum XML_Error code = XML_GetErrorCode(p->parser);
-    pc__xml at = current_place(p);
+    pc__element at = current_place(p);
     XML_Index index = XML_GetCurrentByteIndex(p->parser);
     char cause[160];
     snprintf(cause, sizeof cause, "%s", XML_ErrorString(code));
@@ -209,7 +162,7 @@ static pc_status syntax_error(const parsing *p, const char *text, size_t size)
     else if (code == XML_ERROR_TAG_MISMATCH && p->open)
         snprintf(cause, sizeof cause, "mismatched tag: <%.60s> of line %zu is still open",
                  p->open->name, p->open->line);
-    return pc__xml_fault(&at, "%s", cause);
+    return pc__element_fault(&at, "%s", cause);
 }
 
 static pc_status parse_document(parsing *p, const char *text, size_t size)
@@ -242,16 +195,15 @@ static pc_status check_document(const char *where, const char *text, size_t size
         return pc__fail(PC_ERR_LIMIT, "%s: %zu bytes are more than the limit of %d", where, size,
                         1 << 28);
     if (pc__is_wide_text(text, size))
-        return pc__fail(PC_ERR_PML,
-                        "%s:1:1: this is UTF-16 or UTF-32; PML is UTF-8 (save the file as UTF-8)",
-                        where);
+        return pc__place_fault(PC_ERR_PML, where, 1, 1,
+                               "this is UTF-16 or UTF-32; PML is UTF-8 (save the file as UTF-8)");
     if (size == pc__utf8_mark(text, size))
-        return pc__fail(PC_ERR_PML, "%s:1:1: empty: a schema or prompt is needed", where);
+        return pc__place_fault(PC_ERR_PML, where, 1, 1, "empty: a schema or prompt is needed");
     return PC_OK;
 }
 
-pc_status pc__xml_parse(pc__xml **out, const pc_allocator *mem, const char *where, const char *text,
-                        size_t size)
+pc_status pc__xml_parse(pc__element **out, const pc_allocator *mem, const char *where,
+                        const char *text, size_t size)
 {
     static const XML_Memory_Handling_Suite suite = {xml_alloc, xml_realloc, xml_free};
     parsing p = {.mem = mem, .where = where};
@@ -265,33 +217,8 @@ pc_status pc__xml_parse(pc__xml **out, const pc_allocator *mem, const char *wher
         XML_ParserFree(p.parser);
     current = outer;
     if (status < 0)
-        pc__xml_free(p.root, mem);
+        pc__element_free(p.root, mem);
     else
         *out = p.root;
     return status;
-}
-
-void pc__xml_free(pc__xml *node, const pc_allocator *mem)
-{
-    if (!node)
-        return;
-    for (size_t i = 0; i < node->child_count; i++)
-        pc__xml_free(node->children[i], mem);
-    for (size_t i = 0; i < node->attribute_count; i++) {
-        pc__free(mem, node->attributes[i].name);
-        pc__free(mem, node->attributes[i].value);
-    }
-    pc__free(mem, node->children);
-    pc__free(mem, node->attributes);
-    pc__free(mem, node->name);
-    pc__free(mem, node->text);
-    pc__free(mem, node);
-}
-
-const char *pc__xml_attribute_of(const pc__xml *element, const char *name)
-{
-    for (size_t i = 0; i < element->attribute_count; i++)
-        if (!strcmp(element->attributes[i].name, name))
-            return element->attributes[i].value;
-    return NULL;
 }

@@ -201,10 +201,10 @@ static pc_status check_alone(const pc__pml_env *env, const pc__prompt_head *at,
     char one[160], other[160];
     if (twin == count)
         return PC_OK;
-    return pc__fail(PC_ERR_INVALID,
-                    "%s:%zu:%zu: two of the given schemas are named '%.60s': %s and %s", env->where,
-                    at->line, at->column, name, schema_label(schemas, first, one, sizeof one),
-                    schema_label(schemas, twin, other, sizeof other));
+    return pc__place_fault(PC_ERR_INVALID, env->where, at->line, at->column,
+                           "two of the given schemas are named '%.60s': %s and %s", name,
+                           schema_label(schemas, first, one, sizeof one),
+                           schema_label(schemas, twin, other, sizeof other));
 }
 
 static pc_status not_given(const pc__pml_env *env, const pc__prompt_head *at,
@@ -214,13 +214,12 @@ static pc_status not_given(const pc__pml_env *env, const pc__prompt_head *at,
     for (size_t i = 0; i < count; i++)
         pc__list_name(list, sizeof list, "'", schemas[i]->tree->name);
     if (at->schema)
-        return pc__fail(PC_ERR_NOT_FOUND,
-                        "%s:%zu:%zu: the prompt is for schema '%.100s'; given: %s", env->where,
-                        at->line, at->column, at->schema, list);
-    return pc__fail(PC_ERR_NOT_FOUND,
-                    "%s:%zu:%zu: the prompt names no schema and %zu are given: write"
-                    " <prompt schema=\"...\"> with one of %s",
-                    env->where, at->line, at->column, count, list);
+        return pc__place_fault(PC_ERR_NOT_FOUND, env->where, at->line, at->column,
+                               "the prompt is for schema '%.100s'; given: %s", at->schema, list);
+    return pc__place_fault(PC_ERR_NOT_FOUND, env->where, at->line, at->column,
+                           "the prompt names no schema and %zu are given: write"
+                           " <prompt schema=\"...\"> with one of %s",
+                           count, list);
 }
 
 /* A prompt without a schema's name is for the only one that is given. */
@@ -350,8 +349,8 @@ static pc_status check_prompt_tokens(const pc_model *model, const int32_t *token
     return pc__check_tokens(model, "prompt", tokens, count);
 }
 
-/* Owns the block of tokens from now on. */
-static pc_status from_tokens(pc_prompt **out, const pc_model *model, int32_t *tokens, size_t count)
+pc_status pc__prompt_own_tokens(pc_prompt **out, const pc_model *model, int32_t *tokens,
+                                size_t count)
 {
     pc_status status = check_prompt_tokens(model, tokens, count);
     pc_prompt *prompt = status < 0 ? NULL : pc__prompt_new(model);
@@ -385,7 +384,7 @@ pc_status pc_prompt_from_tokens(pc_prompt **out, const pc_model *model, const in
     if (!copy)
         return PC_ERR_NOMEM;
     memcpy(copy, tokens, count * sizeof *copy);
-    return from_tokens(out, model, copy, count);
+    return pc__prompt_own_tokens(out, model, copy, count);
 }
 
 pc_status pc_prompt_from_text(pc_prompt **out, const pc_model *model, const char *text, size_t size,
@@ -407,7 +406,7 @@ pc_status pc_prompt_from_text(pc_prompt **out, const pc_model *model, const char
                                     (flags & PC_PROMPT_SPECIAL ? PC_TOKENIZE_SPECIAL : 0)
                                         | (flags & PC_PROMPT_NO_BOS ? 0 : PC_TOKENIZE_BOS),
                                     &tokens, &count));
-    return from_tokens(out, model, tokens, count);
+    return pc__prompt_own_tokens(out, model, tokens, count);
 }
 
 /* ------------------------------------------------------------------ parts for callers */

@@ -38,6 +38,10 @@ pc_status pc__prompt_flags(uint64_t *flags, const char *call, const pc_prompt_op
 pc_status pc__prompt_from_resolved(pc_prompt **out, const pc_schema *schema,
                                    pc__resolved *resolved);
 
+/* A prompt of tokens alone. Owns the block of them from now on, on failure too. */
+pc_status pc__prompt_own_tokens(pc_prompt **out, const pc_model *model, int32_t *tokens,
+                                size_t count);
+
 /* PC_ERR_INVALID with `call` in front: an id that the model's vocabulary does not have. */
 pc_status pc__check_tokens(const pc_model *model, const char *call, const int32_t *tokens,
                            size_t count);

@@ -248,5 +248,6 @@ pc_status pc_schema_get_item(const pc_schema *schema, size_t index, pc_item *ite
     i.start = node->start;
     i.length = node->length;
     i.flags = node->uncached ? PC_ITEM_UNCACHED : 0;
-    return pc__result_write(item, PC__V1_SIZE(pc_item, flags), &i, sizeof i, "pc_item");
+    i.text_size = node->text_size;
+    return pc__result_write(item, PC__V1_SIZE(pc_item, text_size), &i, sizeof i, "pc_item");
 }

@@ -2,7 +2,7 @@
 #include <promptcache/batch.h>
 #include <string.h>
 
-#include "pml/literal.h"
+#include "serve/messages.h"
 #include "serve/model_calls.h"
 #include "serve/sequence.h"
 
@@ -105,43 +105,145 @@ pc_status pc_sequence_push(pc_sequence *sequence, const int32_t *tokens, size_t 
     return push_tokens(sequence, "pc_sequence_push", tokens, count);
 }
 
-pc_status pc_sequence_push_turn(pc_sequence *sequence, const char *text, size_t size)
+/* ------------------------------------------------------------------ messages */
+
+/* A conversation that stands for the one so far: its last message is the answer, which is marked.
+ */
+typedef struct answered {
+    pc__jinja_message messages[3];
+    pc__jinja_more more[3];
+} answered;
+
+static answered after_answer(pc__text answer)
+{
+    answered a = {
+        .messages = {{"system", "sYstem1words"}, {"user", "uSer1words"}, {"assistant", ""}},
+        .more = {{.size = 12}, {.size = 10}}};
+    a.messages[2].content = answer.size ? answer.data : "";
+    a.more[2].size = a.more[2].marked = answer.size;
+    return a;
+}
+
+/* What the template writes behind the answer: text and origins from *from on. `system`: with a
+ * system prompt in front. */
+static pc_status render_behind(const pc__talk *talk, const pc__chat *chat, pc__text answer,
+                               int system, pc__bytes *text, pc__bytes *origins, size_t *from)
+{
+    const answered a = after_answer(answer);
+    size_t first = system ? 0 : 1, end, begin;
+    PC__TRY_RETURN(
+        pc__talk_render(talk, chat, a.messages + first, a.more + first, 3 - first, text, origins));
+    for (end = origins->size; end && origins->data[end - 1] != PC__ORIGIN_MARKED; end--)
+        ;
+    for (begin = end; begin && origins->data[begin - 1] == PC__ORIGIN_MARKED; begin--)
+        ;
+    *from = end;
+    if (end - begin == answer.size && !memcmp(text->data + begin, answer.data, answer.size)
+        && (!begin || !memchr(origins->data, PC__ORIGIN_MARKED, begin)))
+        return PC_OK;
+    return pc__fail(
+        PC_ERR_UNSUPPORTED,
+        "%s: the chat template writes the last answer otherwise than it is; cut it with "
+        "pc_sequence_truncate, push what shall stay of it, then the messages",
+        talk->call);
+}
+
+static int same_behind(const pc__bytes *a, size_t from_a, const pc__bytes *b, size_t from_b)
+{
+    return a->size - from_a == b->size - from_b
+           && (a->size == from_a || !memcmp(a->data + from_a, b->data + from_b, a->size - from_a));
+}
+
+/* The same twice, in two conversations of which a sequence does not know whether they are its own:
+ * what stands behind the answer must not depend on them. */
+static pc_status compare_behind(const pc__talk *talk, const pc__chat *chat, pc__text answer,
+                                int system, const pc__bytes *text, size_t from)
+{
+    pc__bytes other = {.mem = text->mem}, origins = {.mem = text->mem};
+    size_t at;
+    pc_status status = render_behind(talk, chat, answer, system, &other, &origins, &at);
+    if (status >= 0 && !same_behind(text, from, &other, at))
+        status = pc__fail(PC_ERR_UNSUPPORTED,
+                          "%s: what the chat template writes depends on earlier messages: make a "
+                          "prompt of the whole conversation",
+                          talk->call);
+    pc__bytes_free(&other);
+    pc__bytes_free(&origins);
+    return status;
+}
+
+/* An empty answer leaves no trace: another one shows where it ends, and the rest has to be equal.
+ */
+static pc_status check_empty(const pc__talk *talk, const pc__chat *chat, const pc__bytes *text,
+                             size_t from)
+{
+    static const char word[] = "aNswer1words";
+    const answered a = after_answer((pc__text){NULL, 0});
+    pc__bytes other = {.mem = text->mem}, origins = {.mem = text->mem};
+    size_t n = sizeof word - 1;
+    pc_status status = pc__talk_render(talk, chat, a.messages + 1, a.more + 1, 2, &other, &origins);
+    if (status >= 0
+        && (other.size + n != text->size || memcmp(other.data, text->data, from - n) != 0
+            || !same_behind(text, from, &other, from - n)))
+        status = pc__fail(PC_ERR_UNSUPPORTED,
+                          "%s: the chat template has another form for an empty answer", talk->call);
+    pc__bytes_free(&other);
+    pc__bytes_free(&origins);
+    return status;
+}
+
+/* Tokens of the messages behind the answer, with what closes it. */
+static pc_status tokens_behind(const pc_sequence *s, const pc__talk *talk, int32_t **tokens,
+                               size_t *count)
+{
+    const pc__chat *chat = s->model->chat;
+    pc__text answer = pc__text_strip((pc__text){s->text.text.data, s->text.text.size});
+    pc__text shown = answer.size ? answer : pc__text_of("aNswer1words");
+    pc__bytes text = {.mem = talk->mem}, origins = {.mem = talk->mem};
+    pc__pml_env env;
+    size_t from;
+    pc_status status;
+    pc__pml_env_of(&env, s->model, talk->call);
+    if (chat->counts)
+        return pc__fail(PC_ERR_UNSUPPORTED,
+                        "%s: the chat template may count turns, and a sequence does not know how "
+                        "many there were: make a prompt of the whole conversation",
+                        talk->call);
+    PC__TRY(render_behind(talk, chat, shown, 0, &text, &origins, &from), done);
+    if (!answer.size)
+        PC__TRY(check_empty(talk, chat, &text, from), done);
+    if (!chat->no_system)
+        PC__TRY(compare_behind(talk, chat, shown, 1, &text, from), done);
+    status = pc__origin_tokens(&env, &text, &origins, from, tokens, count);
+done:
+    pc__bytes_free(&text);
+    pc__bytes_free(&origins);
+    return status;
+}
+
+pc_status pc_sequence_push_messages(pc_sequence *sequence, const pc_message *messages,
+                                    size_t message_stride, size_t count,
+                                    const pc_chat_options *options)
 {
     PC__HOLD(pc_sequence, sequence);
-    static const char call[] = "pc_sequence_push_turn";
-    const pc__chat_pieces *chat;
-    pc__pml_env env;
-    pc__literal run = {.env = &env};
-    pc__bytes open = {0}, close = {0};
+    static const char call[] = "pc_sequence_push_messages";
     int32_t *tokens = NULL, last;
-    size_t count = 0, skip;
-    pc_status status;
+    size_t size = 0, skip;
+    pc__talk talk;
     if (!sequence)
         return pc__fail(PC_ERR_INVALID, "%s: sequence is NULL", call);
-    PC__TRY_RETURN(pc__check_array(call, "text", text, size, 1));
-    chat = &sequence->model->chat->pieces;
-    pc__text turn = {text ? text : "", size},
-             answer = {sequence->text.text.data, sequence->text.text.size};
-    pc__pml_env_of(&env, sequence->model, call);
-    open.mem = close.mem = env.mem;
+    pc_status status = pc__talk_read(&talk, sequence->mem, call, messages, message_stride, count,
+                                     options);
+    PC__TRY(status, done);
+    PC__TRY(pc__talk_check_plain(&talk), done);
     PC__TRY(pc__sequence_check(sequence, 0, call), done);
-    PC__TRY(pc__chat_check_role(sequence->model->chat, "user"), done);
-    PC__TRY(pc__chat_check_turn(sequence->model->chat, env.mem, answer, &turn), done);
-    PC__TRY(pc__bytes_add_text(&open, chat->assistant_close), done);
-    PC__TRY(pc__bytes_add_text(&open, chat->user_open), done);
-    PC__TRY(pc__bytes_add_text(&close, chat->user_close), done);
-    PC__TRY(pc__bytes_add_text(&close, chat->generation), done);
-    PC__TRY(pc__literal_around(&run, open.data, turn.data, turn.size, close.data, &tokens, &count),
-            done);
+    PC__TRY(tokens_behind(sequence, &talk, &tokens, &size), done);
     last = sequence->count ? sequence->tokens[sequence->count - 1] : -1;
-    skip = count && *chat->assistant_close && tokens[0] == last
-           && pc__generation_stops(&sequence->generation, last);
-    status = push_tokens(sequence, call, skip ? tokens + skip : tokens, count - skip);
+    skip = size && tokens[0] == last && pc__generation_stops(&sequence->generation, last);
+    status = push_tokens(sequence, call, skip ? tokens + skip : tokens, size - skip);
 done:
-    pc__free(env.mem, tokens);
-    pc__bytes_free(&open);
-    pc__bytes_free(&close);
-    pc__literal_free(&run);
+    pc__free(sequence->mem, tokens);
+    pc__talk_free(&talk);
     return status;
 }
 

@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/file.h"
 #include "text/json_file.h"
 
 static const char *const keys[PC__CHAT_PIECES] = {
@@ -209,27 +210,6 @@ static pc_status check_tokens(const pc__chat_template *form, const pc__tokenizer
     return PC_OK;
 }
 
-pc_status pc__chat_find(pc__chat **out, const pc_allocator *mem, const pc__tokenizer *tokenizer,
-                        const char *name)
-{
-    const pc__chat_template *form = pc__chat_family(name);
-    size_t n = strlen(name);
-    char list[256];
-    *out = NULL;
-    if (n > 5 && !strcmp(name + n - 5, ".json"))
-        return load_json(out, mem, tokenizer, name);
-    if (!form) {
-        list_families(list, sizeof list);
-        return pc__fail(PC_ERR_NOT_FOUND,
-                        "chat template '%s' is not known; known names: %s; or give the path of a "
-                        ".json file",
-                        name, list);
-    }
-    if (tokenizer)
-        PC__TRY_RETURN(check_tokens(form, tokenizer, name));
-    return pc__chat_new(out, mem, tokenizer, form);
-}
-
 pc_status pc__chat_check_role(const pc__chat *chat, const char *role)
 {
     const char *why = chat->unknown             ? chat->unknown
@@ -268,18 +248,74 @@ static int whole_characters(const char *text, int most)
     return n;
 }
 
-pc_status pc__chat_detect(pc__chat **out, const pc_allocator *mem, const pc__tokenizer *tokenizer)
+/* `whose`: what error texts call it. Of a text that was given on purpose (`given`), failures of the
+ * interpreter are errors. */
+static pc_status from_jinja(pc__chat **out, const pc_allocator *mem, const pc__tokenizer *tokenizer,
+                            const char *jinja, const char *whose, int given)
 {
-    const char *jinja = tokenizer ? pc__tokenizer_chat_template(tokenizer) : NULL;
     char why[112] = "", text[224];
-    *out = NULL;
-    if (!jinja)
-        return make_unknown(out, mem, tokenizer, "the model has no chat template");
     pc_status status = pc__chat_from_jinja(out, mem, tokenizer, jinja, why, sizeof why);
     if (status != PC_MISS)
         return status;
-    snprintf(text, sizeof text, "the model's own chat template (\"%.*s%s\") is not known: %s",
+    snprintf(text, sizeof text, "%s (\"%.*s%s\") is not known: %s", whose,
              whole_characters(jinja, 32), jinja, jinja[whole_characters(jinja, 32)] ? "..." : "",
              why);
-    return make_unknown(out, mem, tokenizer, text);
+    PC__TRY_RETURN(make_unknown(out, mem, tokenizer, text));
+    status = pc__chat_keep_jinja(*out, mem, tokenizer, jinja);
+    if (status >= 0 || (status != PC_ERR_NOMEM && !given))
+        return PC_OK;
+    pc__chat_free(*out, mem);
+    *out = NULL;
+    return status == PC_ERR_NOMEM ? status : pc__fail_in(status, "%s", whose);
+}
+
+pc_status pc__chat_detect(pc__chat **out, const pc_allocator *mem, const pc__tokenizer *tokenizer)
+{
+    const char *jinja = tokenizer ? pc__tokenizer_chat_template(tokenizer) : NULL;
+    *out = NULL;
+    if (!jinja)
+        return make_unknown(out, mem, tokenizer, "the model has no chat template");
+    return from_jinja(out, mem, tokenizer, jinja, "the model's own chat template", 0);
+}
+
+static int has_end(const char *name, const char *end)
+{
+    return strlen(name) > strlen(end) && !strcmp(name + strlen(name) - strlen(end), end);
+}
+
+static pc_status load_jinja(pc__chat **out, const pc_allocator *mem, const pc__tokenizer *tokenizer,
+                            const char *path)
+{
+    char *text, whose[200];
+    size_t size;
+    PC__TRY_RETURN(pc__file_read(mem, path, 1 << 20, &text, &size));
+    snprintf(whose, sizeof whose, "chat template %.160s", path);
+    pc_status status = memchr(text, 0, size) ? pc__fail(PC_ERR_FORMAT, "%s: it has a byte 0", whose)
+                                             : from_jinja(out, mem, tokenizer, text, whose, 1);
+    pc__free(mem, text);
+    return status;
+}
+
+pc_status pc__chat_find(pc__chat **out, const pc_allocator *mem, const pc__tokenizer *tokenizer,
+                        const char *name)
+{
+    const pc__chat_template *form = pc__chat_family(name);
+    char list[256];
+    *out = NULL;
+    if (strstr(name, "{{") || strstr(name, "{%"))
+        return from_jinja(out, mem, tokenizer, name, "the chat template that was given", 1);
+    if (has_end(name, ".json"))
+        return load_json(out, mem, tokenizer, name);
+    if (has_end(name, ".jinja"))
+        return load_jinja(out, mem, tokenizer, name);
+    if (!form) {
+        list_families(list, sizeof list);
+        return pc__fail(PC_ERR_NOT_FOUND,
+                        "chat template '%s' is not known; known names: %s; or give the path of a "
+                        ".json or .jinja file, or Jinja text",
+                        name, list);
+    }
+    if (tokenizer)
+        PC__TRY_RETURN(check_tokens(form, tokenizer, name));
+    return pc__chat_new(out, mem, tokenizer, form);
 }

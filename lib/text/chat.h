@@ -35,10 +35,10 @@ typedef struct pc__chat {
     size_t stop_string_count;
     int32_t *stop_tokens;
     size_t stop_token_count;
-    /* The model's own template and the tokens that it writes, if the pieces were read from it. */
+    /* The model's own template and the tokens that it writes. With `unknown` it can only be run as
+     * a whole. NULL: there is none, or the interpreter cannot read it. */
     char *jinja, *bos, *eos;
     int64_t read_at; /* seconds of the epoch: the date that the pieces name, if any */
-    int is_fixed;    /* it does not look into the content of messages */
     int counts;      /* its form depends on the number of turns, or may */
 } pc__chat;
 
@@ -58,7 +58,8 @@ extern const pc__chat_template pc__chat_families[];
 extern const size_t pc__chat_family_count;
 const pc__chat_template *pc__chat_family(const char *name); /* NULL: there is none of that name */
 
-/* Of a family, or of a JSON file if `name` ends in ".json". The tokenizer (NULL: the application
+/* Of a family; of a Jinja text if `name` has "{{" or "{%"; of a file if `name` ends in ".json" or
+ * ".jinja". The tokenizer (NULL: the application
  * tokenises) resolves stop tokens. PC_ERR_NOT_FOUND: the text lists the families. PC_ERR_MISMATCH:
  * the vocabulary lacks a special token of the family. */
 pc_status pc__chat_find(pc__chat **out, const pc_allocator *mem, const pc__tokenizer *tokenizer,
@@ -73,25 +74,33 @@ void pc__chat_free(pc__chat *chat, const pc_allocator *mem);
 pc_status pc__chat_check_role(const pc__chat *chat, const char *role);
 
 /* Whether the model's own template makes of this conversation, whose last message is a user's, what
- * the pieces make. PC_ERR_UNSUPPORTED: it does not; the text says what to do. */
+ * the pieces make. more [count], or NULL. PC_ERR_UNSUPPORTED: it does not; the text says what to
+ * do.
+ */
 pc_status pc__chat_check_talk(const pc__chat *chat, const pc_allocator *mem,
-                              const pc__jinja_message *messages, size_t count);
-/* Likewise of a user's turn behind an answer. May take the blanks at the ends from *text, as the
- * template does. */
-pc_status pc__chat_check_turn(const pc__chat *chat, const pc_allocator *mem, pc__text answer,
-                              pc__text *text);
+                              const pc__jinja_message *messages, const pc__jinja_more *more,
+                              size_t count);
+/* A whole conversation as the model's own template writes it, or the pieces of another; `origins`
+ * of `talk` must be there. The template's own tokens, and the date unless `dated`, are filled in
+ * here. PC_ERR_UNSUPPORTED: the template is not understood at all, or refuses. */
+pc_status pc__chat_render(const pc__chat *chat, const pc_allocator *mem,
+                          const pc__jinja_input *talk, pc__bytes *out);
 
 /* For chat_jinja.c. */
-/* PC_MISS: the pieces make something else of `composed` (NULL: of the messages) than the template
- * makes of the messages, from message *from on. Other failures are the template's. */
+/* PC_MISS: the pieces make something else of the messages than the template, from message *from on.
+ * Other failures are the template's. */
 pc_status pc__chat_compare(const pc__chat *chat, pc__jinja *jinja, const pc_allocator *mem,
-                           const pc__jinja_message *messages, size_t count,
-                           const pc__jinja_message *composed, size_t *from);
+                           const pc__jinja_message *messages, const pc__jinja_more *more,
+                           size_t count, size_t *from);
 pc_status pc__chat_new(pc__chat **out, const pc_allocator *mem, const pc__tokenizer *tokenizer,
                        const pc__chat_template *form);
 /* The pieces of a Jinja template. PC_MISS: they cannot be found for certain; why [size]. */
 pc_status pc__chat_from_jinja(pc__chat **out, const pc_allocator *mem,
                               const pc__tokenizer *tokenizer, const char *jinja, char *why,
                               size_t size);
+/* Keeps the text beside a template whose pieces are not known, so that it can be run. A failure is
+ * the interpreter's: then nothing is kept. */
+pc_status pc__chat_keep_jinja(pc__chat *chat, const pc_allocator *mem,
+                              const pc__tokenizer *tokenizer, const char *jinja);
 
 #endif

@@ -60,7 +60,12 @@ static pc_status failed(template_reading *r, pc_status status)
 static pc_status render(template_reading *r, pc__bytes *out, const pc__jinja_message *messages,
                         size_t count, int generate)
 {
-    const pc__jinja_input input = {messages, count, r->bos, r->eos, generate, r->read_at};
+    const pc__jinja_input input = {.messages = messages,
+                                   .count = count,
+                                   .bos = r->bos,
+                                   .eos = r->eos,
+                                   .generate = generate,
+                                   .now = r->read_at};
     out->size = 0;
     pc_status status = pc__jinja_run(r->jinja, out, &input);
     if (status >= 0)
@@ -216,9 +221,8 @@ static pc_status read_system(template_reading *r, pc__text after)
 static pc_status check_conversation(template_reading *r, const pc__chat *chat, size_t from)
 {
     size_t where;
-    pc_status status = pc__chat_compare(chat, r->jinja, r->mem, conversation + from,
-                                        sizeof conversation / sizeof *conversation - from, NULL,
-                                        &where);
+    pc_status status = pc__chat_compare(chat, r->jinja, r->mem, conversation + from, NULL,
+                                        sizeof conversation / sizeof *conversation - from, &where);
     if (status == PC_MISS)
         return not_known(r, "a longer conversation is not made of the same pieces");
     return status < 0 ? failed(r, status) : PC_OK;
@@ -231,9 +235,9 @@ static pc_status check_lengths(template_reading *r, const pc__chat *chat,
     pc_status status = PC_OK;
     size_t where;
     for (size_t users = 1; users <= most && status == PC_OK; users++) {
-        status = pc__chat_compare(chat, r->jinja, r->mem, talk + 1, 2 * users - 1, NULL, &where);
+        status = pc__chat_compare(chat, r->jinja, r->mem, talk + 1, NULL, 2 * users - 1, &where);
         if (status == PC_OK && !r->no_system)
-            status = pc__chat_compare(chat, r->jinja, r->mem, talk, 2 * users, NULL, &where);
+            status = pc__chat_compare(chat, r->jinja, r->mem, talk, NULL, 2 * users, &where);
     }
     return status;
 }
@@ -278,7 +282,7 @@ static pc_status find_stops(const template_reading *r, pc__chat_template *form, 
         p++;
     if (*p == '<' || *p == '[')
         n = strcspn(p, *p == '<' ? ">" : "]") + 1;
-    if (n && n <= strlen(p) && pc__token_find(r->tokenizer, p, n) >= 0) {
+    if (n && n <= strlen(p) && r->tokenizer && pc__token_find(r->tokenizer, p, n) >= 0) {
         *stop = pc__strndup(r->mem, p, n);
         form->stop_tokens[0] = *stop;
         return *stop ? PC_OK : PC_ERR_NOMEM;
@@ -343,18 +347,43 @@ static pc_status check_template(template_reading *r, pc__chat *chat, const char 
         status = check_conversation(r, chat, 1);
     if (status == PC_OK)
         status = check_numbers(r, chat);
-    chat->is_fixed = !pc__jinja_has_looked(r->jinja);
     return status;
 }
 
-static pc_status token_text(const template_reading *r, int32_t token, char **out)
+static pc_status token_text(const pc_allocator *mem, const pc__tokenizer *tokenizer, int32_t token,
+                            char **out)
 {
-    pc__text text = pc__token_bytes(r->tokenizer, token);
     *out = NULL;
     if (token < 0)
         return PC_OK;
-    *out = pc__strndup(r->mem, text.data, text.size);
+    pc__text text = pc__token_bytes(tokenizer, token);
+    *out = pc__strndup(mem, text.data, text.size);
     return *out ? PC_OK : PC_ERR_NOMEM;
+}
+
+/* NULL: the vocabulary has none, or the application tokenises. */
+static pc_status end_texts(const pc_allocator *mem, const pc__tokenizer *tokenizer, char **bos,
+                           char **eos)
+{
+    if (!tokenizer)
+        return PC_OK;
+    PC__TRY_RETURN(token_text(mem, tokenizer, pc__tokenizer_ids(tokenizer).bos, bos));
+    return token_text(mem, tokenizer, pc__tokenizer_ids(tokenizer).eos, eos);
+}
+
+pc_status pc__chat_keep_jinja(pc__chat *chat, const pc_allocator *mem,
+                              const pc__tokenizer *tokenizer, const char *jinja)
+{
+    pc__jinja *read;
+    pc_status status = pc__jinja_new(&read, mem, jinja);
+    pc__jinja_free(read);
+    if (status < 0)
+        return status;
+    if (!(chat->jinja = pc__strdup(mem, jinja)))
+        return PC_ERR_NOMEM;
+    chat->read_at = (int64_t)time(NULL);
+    chat->counts = 1; /* nobody knows */
+    return end_texts(mem, tokenizer, &chat->bos, &chat->eos);
 }
 
 pc_status pc__chat_from_jinja(pc__chat **out, const pc_allocator *mem,
@@ -372,8 +401,7 @@ pc_status pc__chat_from_jinja(pc__chat **out, const pc_allocator *mem,
         r.piece[i].mem = mem;
     for (size_t i = 0; i < sizeof r.text / sizeof *r.text; i++)
         r.text[i].mem = mem;
-    PC__TRY(token_text(&r, pc__tokenizer_ids(tokenizer).bos, &r.bos), done);
-    PC__TRY(token_text(&r, pc__tokenizer_ids(tokenizer).eos, &r.eos), done);
+    PC__TRY(end_texts(mem, tokenizer, &r.bos, &r.eos), done);
     status = pc__jinja_new(&r.jinja, mem, jinja);
     status = status < 0 ? failed(&r, status) : read_pieces(&r);
     if (status == PC_OK)

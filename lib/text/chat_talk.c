@@ -10,19 +10,40 @@
 #include "text/chat.h"
 #include "text/utf8.h"
 
-#define MARK "uSer1words"
-#define SYSTEM_MARK "sYstem1words"
-
 typedef struct composition {
     const pc__chat *chat;
-    pc__bytes *out;
+    pc__bytes *out, *origins; /* the latter may be NULL */
+    const pc__jinja_more *more;
     size_t mark, reached; /* the message that byte `mark` belongs to */
 } composition;
 
-static pc_status add_message(composition *c, const pc__jinja_message *m, int joined, int late)
+static pc_status add(composition *c, const char *text, size_t size, char origin)
+{
+    PC__TRY_RETURN(pc__bytes_add(c->out, text, size));
+    for (size_t i = 0; c->origins && i < size; i++)
+        PC__TRY_RETURN(pc__bytes_add(c->origins, &origin, 1));
+    return PC_OK;
+}
+
+static pc_status add_piece(composition *c, const char *piece)
+{
+    return add(c, piece, strlen(piece), PC__ORIGIN_TEMPLATE);
+}
+
+static pc_status add_content(composition *c, const pc__jinja_message *messages, size_t i)
+{
+    const char *text = messages[i].content;
+    size_t marked = c->more ? c->more[i].marked : 0;
+    size_t size = c->more ? c->more[i].size : strlen(text);
+    PC__TRY_RETURN(add(c, text, marked, PC__ORIGIN_MARKED));
+    return add(c, text + marked, size - marked, PC__ORIGIN_CONTENT);
+}
+
+static pc_status add_message(composition *c, const pc__jinja_message *messages, size_t i,
+                             int joined, int late)
 {
     const pc__chat_pieces *p = &c->chat->pieces;
-    int system = !strcmp(m->role, "system"), user = !strcmp(m->role, "user");
+    int system = !strcmp(messages[i].role, "system"), user = !strcmp(messages[i].role, "user");
     const char *open = system ? p->system_open
                        : user ? p->user_open
                               : p->assistant_open,
@@ -30,11 +51,11 @@ static pc_status add_message(composition *c, const pc__jinja_message *m, int joi
                         : user ? p->user_close
                                : p->assistant_close;
     if (!joined || !user)
-        PC__TRY_RETURN(pc__bytes_add_text(c->out, open));
+        PC__TRY_RETURN(add_piece(c, open));
     if (late)
         return PC_OK;
-    PC__TRY_RETURN(pc__bytes_add_text(c->out, m->content));
-    return pc__bytes_add_text(c->out, close);
+    PC__TRY_RETURN(add_content(c, messages, i));
+    return add_piece(c, close);
 }
 
 /* `late`: the system prompt stands in the last user turn. */
@@ -43,21 +64,21 @@ static pc_status compose(composition *c, const pc__jinja_message *messages, size
     const pc__chat_pieces *p = &c->chat->pieces;
     int system = count && !strcmp(messages[0].role, "system"), joined = 0;
     c->out->size = 0;
-    PC__TRY_RETURN(pc__bytes_add_text(c->out, system && !late ? "" : p->system_empty));
+    PC__TRY_RETURN(add_piece(c, system && !late ? "" : p->system_empty));
     for (size_t i = late != 0; i < count; i++) {
         if (c->out->size <= c->mark)
             c->reached = i;
         if (late && i + 1 == count) {
-            PC__TRY_RETURN(add_message(c, &messages[i], 0, 1));
-            PC__TRY_RETURN(pc__bytes_add_text(c->out, messages[0].content));
-            PC__TRY_RETURN(pc__bytes_add_text(c->out, p->system_close));
+            PC__TRY_RETURN(add_message(c, messages, i, 0, 1));
+            PC__TRY_RETURN(add_content(c, messages, 0));
+            PC__TRY_RETURN(add_piece(c, p->system_close));
         }
-        PC__TRY_RETURN(add_message(c, &messages[i], joined || (late && i + 1 == count), 0));
+        PC__TRY_RETURN(add_message(c, messages, i, joined || (late && i + 1 == count), 0));
         joined = !i && system && c->chat->system_joins_user;
         /* as chat tags do: no answer follows */
         if (!strcmp(messages[i].role, "user")
             && (i + 1 == count || strcmp(messages[i + 1].role, "assistant")))
-            PC__TRY_RETURN(pc__bytes_add_text(c->out, p->generation));
+            PC__TRY_RETURN(add_piece(c, p->generation));
     }
     return PC_OK;
 }
@@ -82,10 +103,11 @@ static size_t common_size(const pc__bytes *a, const pc__bytes *b)
 /* `want`: what the template makes of it. PC_MISS: the pieces make something else, from message
  * *from on. */
 static pc_status compare(const pc__chat *chat, const pc__bytes *want,
-                         const pc__jinja_message *messages, size_t count, size_t *from)
+                         const pc__jinja_message *messages, const pc__jinja_more *more,
+                         size_t count, size_t *from)
 {
     pc__bytes got = {.mem = want->mem};
-    composition c = {.chat = chat, .out = &got};
+    composition c = {.chat = chat, .out = &got, .more = more};
     size_t same = 0;
     pc_status status = compose(&c, messages, count, 0);
     if (status >= 0 && (same = common_size(want, &got)) == want->size && same == got.size)
@@ -106,17 +128,23 @@ done:
 }
 
 pc_status pc__chat_compare(const pc__chat *chat, pc__jinja *jinja, const pc_allocator *mem,
-                           const pc__jinja_message *messages, size_t count,
-                           const pc__jinja_message *composed, size_t *from)
+                           const pc__jinja_message *messages, const pc__jinja_more *more,
+                           size_t count, size_t *from)
 {
-    const pc__jinja_input input = {messages, count, chat->bos, chat->eos, 1, chat->read_at};
+    const pc__jinja_input input = {.messages = messages,
+                                   .count = count,
+                                   .more = more,
+                                   .bos = chat->bos,
+                                   .eos = chat->eos,
+                                   .generate = 1,
+                                   .now = chat->read_at};
     pc__bytes want = {.mem = mem};
     pc_status status = pc__jinja_run(jinja, &want, &input);
     *from = 0;
     if (status >= 0)
         status = pc__bytes_add(&want, "", 0);
     if (status >= 0)
-        status = compare(chat, &want, composed ? composed : messages, count, from);
+        status = compare(chat, &want, messages, more, count, from);
     pc__bytes_free(&want);
     return status;
 }
@@ -130,76 +158,95 @@ static pc_status refuse(const pc__jinja_message *messages, size_t from)
              from + 1, messages[from].role);
     return pc__fail(PC_ERR_UNSUPPORTED,
                     "the model's own chat template looks into messages, at their order or their "
-                    "number, and %s; "
+                    "number, and %s; make the prompt of messages (pc_prompt_from_messages), "
                     "write the text without chat tags, or name a template (--chat-template, "
                     "pc_model_options.chat_template)",
                     why);
 }
 
-/* `composed`: the same messages with other contents; NULL: these. */
-static pc_status check_talk(const pc__chat *chat, const pc_allocator *mem,
-                            const pc__jinja_message *messages, size_t count,
-                            const pc__jinja_message *composed)
+static pc_status template_failed(pc_status status)
 {
-    pc__jinja *jinja;
-    size_t from;
-    pc_status status = pc__jinja_new(&jinja, mem, chat->jinja);
-    if (status >= 0)
-        status = pc__chat_compare(chat, jinja, mem, messages, count, composed, &from);
-    pc__jinja_free(jinja);
-    if (status == PC_MISS)
-        return refuse(messages, from);
-    if (status < 0 && status != PC_ERR_NOMEM)
-        return pc__fail_in(PC_ERR_UNSUPPORTED,
-                           "the model's own chat template fails for this conversation");
-    return status;
+    return status == PC_ERR_NOMEM
+               ? status
+               : pc__fail_in(PC_ERR_UNSUPPORTED,
+                             "the model's own chat template fails for this conversation");
 }
 
 pc_status pc__chat_check_talk(const pc__chat *chat, const pc_allocator *mem,
-                              const pc__jinja_message *messages, size_t count)
+                              const pc__jinja_message *messages, const pc__jinja_more *more,
+                              size_t count)
 {
-    return chat->jinja && count ? check_talk(chat, mem, messages, count, NULL) : PC_OK;
-}
-
-/* Behind an answer, with a system prompt in front and without. */
-static pc_status check_turn(const pc__chat *chat, const pc_allocator *mem, const char *answer,
-                            const char *text, const char *composed)
-{
-    const pc__jinja_message given[] = {
-        {"system", SYSTEM_MARK}, {"user", MARK}, {"assistant", answer}, {"user", text}};
-    pc__jinja_message made[4];
-    memcpy(made, given, sizeof made);
-    made[3].content = composed;
-    PC__TRY_RETURN(check_talk(chat, mem, given + 1, 3, made + 1));
-    return chat->no_system ? PC_OK : check_talk(chat, mem, given, 4, made);
-}
-
-pc_status pc__chat_check_turn(const pc__chat *chat, const pc_allocator *mem, pc__text answer,
-                              pc__text *text)
-{
-    pc__text stripped = pc__text_strip(*text);
-    char *before, *given, *made;
-    pc_status status = PC_ERR_NOMEM;
-    if (!chat->jinja || (chat->is_fixed && !chat->counts))
+    pc__jinja *jinja;
+    size_t from;
+    if (!chat->jinja || !count)
         return PC_OK;
-    if (chat->counts)
-        return pc__fail(PC_ERR_UNSUPPORTED,
-                        "the model's own chat template may count turns, and a sequence does not "
-                        "know how many there were: make a prompt of the whole conversation");
-    if (text->size && memchr(text->data, 0, text->size))
-        return pc__fail(PC_ERR_UNSUPPORTED, "the text has a byte 0");
-    answer = pc__text_strip(answer);
-    before = pc__strndup(mem, answer.size ? answer.data : "", answer.size);
-    given = pc__strndup(mem, text->size ? text->data : "", text->size);
-    made = pc__strndup(mem, stripped.size ? stripped.data : "", stripped.size);
-    if (before && given && made) {
-        status = check_turn(chat, mem, before, given, given);
-        if (status == PC_ERR_UNSUPPORTED && stripped.size < text->size
-            && (status = check_turn(chat, mem, before, given, made)) >= 0)
-            *text = stripped;
+    pc_status status = pc__jinja_new(&jinja, mem, chat->jinja);
+    if (status >= 0)
+        status = pc__chat_compare(chat, jinja, mem, messages, more, count, &from);
+    pc__jinja_free(jinja);
+    if (status == PC_MISS)
+        return refuse(messages, from);
+    return status < 0 ? template_failed(status) : PC_OK;
+}
+
+/* ------------------------------------------------------------------ whole conversations */
+
+static pc_status run_template(const pc__chat *chat, const pc_allocator *mem,
+                              const pc__jinja_input *talk, pc__bytes *out)
+{
+    pc__jinja_input input = *talk;
+    pc__jinja *jinja;
+    input.bos = chat->bos;
+    input.eos = chat->eos;
+    if (!input.dated)
+        input.now = chat->read_at;
+    pc_status status = pc__jinja_new(&jinja, mem, chat->jinja);
+    if (status >= 0)
+        status = pc__jinja_run(jinja, out, &input);
+    pc__jinja_free(jinja);
+    return status < 0 ? template_failed(status) : status;
+}
+
+/* Pieces know system, user and assistant, in a conversation that ends with a user's message. */
+static pc_status check_pieces(const pc__chat *chat, const pc__jinja_input *talk)
+{
+    const char *what = talk->tools       ? "tools"
+                       : talk->variables ? "further variables"
+                       : talk->dated     ? "a date"
+                                         : NULL;
+    for (size_t i = 0; i < talk->count && !what; i++) {
+        const char *role = talk->messages[i].role;
+        if (talk->more && (talk->more[i].fields || talk->more[i].no_content))
+            what = "further members of a message";
+        else if (!pc__is_listed("system user assistant", role))
+            what = "a role besides system, user and assistant";
+        else if (!strcmp(role, "system") && i)
+            what = "a system prompt behind other messages";
+        else
+            PC__TRY_RETURN(pc__chat_check_role(chat, role));
     }
-    pc__free(mem, before);
-    pc__free(mem, given);
-    pc__free(mem, made);
-    return status;
+    int user = talk->count && !strcmp(talk->messages[talk->count - 1].role, "user");
+    if (!what && user != talk->generate)
+        what = user ? "a user's message at the end without an answer"
+                    : "an answer to what is no user's message";
+    if (!what)
+        return PC_OK;
+    return pc__fail(PC_ERR_UNSUPPORTED,
+                    "chat template '%s' has no form for %s; give the model's own as Jinja text "
+                    "(--chat-template, pc_model_options.chat_template)",
+                    chat->name, what);
+}
+
+pc_status pc__chat_render(const pc__chat *chat, const pc_allocator *mem,
+                          const pc__jinja_input *talk, pc__bytes *out)
+{
+    composition c = {.chat = chat, .out = out, .origins = talk->origins, .more = talk->more};
+    out->size = 0;
+    talk->origins->size = 0;
+    if (chat->jinja)
+        return run_template(chat, mem, talk, out);
+    if (chat->unknown)
+        return pc__chat_check_role(chat, "user");
+    PC__TRY_RETURN(check_pieces(chat, talk));
+    return compose(&c, talk->messages, talk->count, 0);
 }

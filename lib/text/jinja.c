@@ -2,9 +2,20 @@
 #include "text/jinja_internal.h"
 
 /* Work: see jinja.h. The content of messages adds to what is allowed. */
-enum { WORK = 8 << 20, WORK_OF_CONTENT = 24 };
-enum { MOST_BYTES = 8 << 20, BYTES_OF_CONTENT = 16, MOST_OUTPUT = 1 << 20, OUTPUT_OF_CONTENT = 4 };
+enum { WORK = 8 << 20, WORK_OF_CONTENT = 40 };
+enum { MOST_BYTES = 8 << 20, BYTES_OF_CONTENT = 32, MOST_OUTPUT = 1 << 20, OUTPUT_OF_CONTENT = 4 };
 enum { BREAKS = 1, CONTINUES = 2 };
+
+/* NULL: the template's. */
+static pc_status add_origins(pc__bytes *out, const unsigned char *origins, size_t size)
+{
+    static const unsigned char own[256];
+    for (size_t n; size && !origins; size -= n) {
+        n = size < sizeof own ? size : sizeof own;
+        PC__TRY_RETURN(pc__bytes_add(out, own, n));
+    }
+    return size ? pc__bytes_add(out, origins, size) : PC_OK;
+}
 
 static void print_value(pc__jinja *j, pc__jvalue value)
 {
@@ -16,7 +27,9 @@ static void print_value(pc__jinja *j, pc__jvalue value)
         pc__j_fail(j, PC_ERR_LIMIT, "the output has more than %zu bytes", j->most_output);
     if (j->status >= 0 && text.size)
         j->status = pc__bytes_add(j->out, text.data, text.size);
-    j->out_content |= printed.content;
+    if (j->status >= 0 && j->out_origins)
+        j->status = add_origins(j->out_origins, printed.origin, text.size);
+    j->out_content |= printed.origin != NULL;
 }
 
 /* ------------------------------------------------------------------ frames */
@@ -35,18 +48,23 @@ static void run_body(pc__jinja *j, const pc__jnode *first);
 static pc__jvalue capture(pc__jinja *j, const pc__jnode *body)
 {
     pc__bytes own = {.mem = j->mem}, *before = j->out;
+    pc__bytes origins = {.mem = j->mem}, *origins_before = j->out_origins;
     int content = j->out_content;
     pc__jframe *frame = enter_frame(j);
     j->out = &own;
+    j->out_origins = &origins;
     j->out_content = 0;
     run_body(j, body);
-    pc__jvalue text = pc__j_join(j, pc__j_string((pc__text){own.data, own.size}),
-                                 pc__j_string(pc__text_of("")));
-    text.content = j->out_content;
+    pc__jvalue text = pc__j_string((pc__text){own.data, own.size});
+    if (j->out_content)
+        text.origin = (const unsigned char *)(origins.data ? origins.data : "");
+    text = pc__j_copy(j, text);
     j->frame = frame;
     j->out = before;
+    j->out_origins = origins_before;
     j->out_content = content;
     pc__bytes_free(&own);
+    pc__bytes_free(&origins);
     return j->status >= 0 ? text : (pc__jvalue){0};
 }
 
@@ -97,7 +115,7 @@ static pc__jvalue filter_items(pc__jinja *j, const pc__jnode *n, pc__jvalue all)
     for (size_t i = 0; j->status >= 0 && i < all.list->count; i++) {
         bind(j, n->of[3], all.list->items[i].value);
         pc__jvalue passes = pc__j_eval(j, n->of[4]);
-        if (j->status >= 0 && pc__j_truth(j, &passes))
+        if (j->status >= 0 && pc__j_truth(&passes))
             pc__j_add(j, some, all.list->items[i].value);
     }
     j->filtering--;
@@ -201,7 +219,7 @@ static void run_if(pc__jinja *j, const pc__jnode *n)
         pc__jvalue test = pc__j_eval(j, branch->of[0]);
         if (j->status < 0)
             return;
-        if (pc__j_truth(j, &test)) {
+        if (pc__j_truth(&test)) {
             run_body(j, branch->of[1]);
             return;
         }
@@ -270,31 +288,52 @@ static void name_text(pc__jinja *j, const char *name, const char *text)
         pc__j_set(j, pc__text_of(name), pc__j_string(pc__text_of(text)));
 }
 
+static void put_members(pc__jinja *j, pc__jvalue map, const struct json_t *json)
+{
+    pc__jvalue more = json ? pc__j_from_json(j, json) : (pc__jvalue){0};
+    for (size_t i = 0; j->status >= 0 && more.list && i < more.list->count; i++)
+        pc__j_put(j, map, more.list->items[i].key, more.list->items[i].value);
+}
+
+static pc__jvalue message_of(pc__jinja *j, const pc__jinja_message *m, const pc__jinja_more *more)
+{
+    pc__jvalue message = pc__j_list(j, PC__J_MAP), content = {.kind = PC__J_NONE};
+    if (!more || !more->no_content)
+        content = pc__j_given(j, m->content, more ? more->size : strlen(m->content),
+                              more ? more->marked : 0);
+    pc__j_put(j, message, pc__j_string(pc__text_of("role")), pc__j_string(pc__text_of(m->role)));
+    pc__j_put(j, message, pc__j_string(pc__text_of("content")), content);
+    put_members(j, message, more ? more->fields : NULL);
+    return message;
+}
+
 static void set_variables(pc__jinja *j, const pc__jinja_input *input)
 {
-    pc__jvalue messages = pc__j_list(j, PC__J_LIST), none = {.kind = PC__J_NONE};
-    for (size_t i = 0; i < input->count && j->status >= 0; i++) {
-        pc__jvalue message = pc__j_list(j, PC__J_MAP);
-        pc__jvalue content = pc__j_string(pc__text_of(input->messages[i].content));
-        content.content = 1;
-        pc__j_put(j, message, pc__j_string(pc__text_of("role")),
-                  pc__j_string(pc__text_of(input->messages[i].role)));
-        pc__j_put(j, message, pc__j_string(pc__text_of("content")), content);
-        pc__j_add(j, messages, message);
-    }
+    pc__jvalue messages = pc__j_list(j, PC__J_LIST), none = {.kind = PC__J_NONE}, given;
+    for (size_t i = 0; i < input->count && j->status >= 0; i++)
+        pc__j_add(j, messages,
+                  message_of(j, &input->messages[i], input->more ? &input->more[i] : NULL));
+    pc__j_set(j, pc__text_of("tools"), none);
+    pc__j_set(j, pc__text_of("documents"), none);
+    given = input->variables ? pc__j_from_json(j, input->variables) : (pc__jvalue){0};
+    for (size_t i = 0; j->status >= 0 && given.list && i < given.list->count; i++)
+        pc__j_set(j, given.list->items[i].key.text, given.list->items[i].value);
     pc__j_set(j, pc__text_of("messages"), messages);
     pc__j_set(j, pc__text_of("add_generation_prompt"), pc__j_bool(input->generate));
     name_text(j, "bos_token", input->bos);
     name_text(j, "eos_token", input->eos);
-    pc__j_set(j, pc__text_of("tools"), none);
-    pc__j_set(j, pc__text_of("documents"), none);
+    if (input->tools)
+        pc__j_set(j, pc__text_of("tools"), pc__j_from_json(j, input->tools));
 }
 
 static void allow_content(pc__jinja *j, const pc__jinja_input *input)
 {
-    size_t size = 0;
-    for (size_t i = 0; i < input->count; i++)
-        size += strlen(input->messages[i].content);
+    size_t size = pc__j_json_size(input->tools) + pc__j_json_size(input->variables);
+    for (size_t i = 0; i < input->count; i++) {
+        const pc__jinja_more *more = input->more ? &input->more[i] : NULL;
+        size += more ? more->size + pc__j_json_size(more->fields)
+                     : strlen(input->messages[i].content);
+    }
     j->most_work += (uint64_t)size * WORK_OF_CONTENT;
     j->most_bytes = MOST_BYTES + size * BYTES_OF_CONTENT;
     j->most_output = MOST_OUTPUT + size * OUTPUT_OF_CONTENT;
@@ -309,7 +348,9 @@ pc_status pc__jinja_run(pc__jinja *j, pc__bytes *out, const pc__jinja_input *inp
     allow_content(j, input);
     if (!(mark = pc__j_mark(j)))
         return j->status;
+    j->dated = input->dated;
     j->out = out;
+    j->out_origins = input->origins;
     j->frame = NULL;
     j->out_content = j->leaving = 0;
     if ((j->frame = pc__j_frame(j))) {
@@ -370,11 +411,6 @@ void pc__jinja_free(pc__jinja *j)
     pc__j_forget(j, NULL);
     pc__free(j->mem, j->source);
     pc__free(j->mem, j);
-}
-
-int pc__jinja_has_looked(const pc__jinja *j)
-{
-    return j->looked;
 }
 
 int64_t pc__jinja_largest_number(const pc__jinja *j)

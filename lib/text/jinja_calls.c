@@ -3,12 +3,8 @@
 
 #include "text/jinja_internal.h"
 
-enum { MOST_ARGUMENTS = 4 };
-
-/* Brings arguments in the order of `names` (separated by blanks, of which the first `least` are
- * needed): values not given stay undefined and have no bit in the result. -1: they do not fit. */
-static int arguments(pc__jinja *j, const pc__jarguments *a, pc__text of, const char *names,
-                     size_t least, pc__jvalue out[])
+int pc__j_arguments(pc__jinja *j, const pc__jarguments *a, pc__text of, const char *names,
+                    size_t least, pc__jvalue out[])
 {
     size_t place = 0, used = 0;
     int given = 0;
@@ -34,7 +30,7 @@ static int arguments(pc__jinja *j, const pc__jarguments *a, pc__text of, const c
 
 static int no_arguments(pc__jinja *j, const pc__jarguments *a, pc__text of)
 {
-    return arguments(j, a, of, "", 0, NULL) >= 0;
+    return pc__j_arguments(j, a, of, "", 0, NULL) >= 0;
 }
 
 static pc__jvalue none(void)
@@ -71,7 +67,6 @@ static int has_end(pc__jinja *j, const pc__jvalue *text, const pc__jvalue *what,
     }
     if (!is_string(j, what))
         return 0;
-    j->looked |= text->content | what->content;
     pc__j_charge(j, what->text.size);
     return start ? pc__text_begins(text->text, what->text) : pc__text_ends(text->text, what->text);
 }
@@ -79,8 +74,8 @@ static int has_end(pc__jinja *j, const pc__jvalue *text, const pc__jvalue *what,
 static pc__jvalue split_method(pc__jinja *j, pc__jvalue self, pc__text name,
                                const pc__jarguments *a)
 {
-    pc__jvalue given[MOST_ARGUMENTS];
-    int which = arguments(j, a, name, "sep maxsplit", 0, given);
+    pc__jvalue given[PC__J_MOST_ARGUMENTS];
+    int which = pc__j_arguments(j, a, name, "sep maxsplit", 0, given);
     if (which < 0)
         return none();
     if (!(which & 1))
@@ -91,8 +86,8 @@ static pc__jvalue split_method(pc__jinja *j, pc__jvalue self, pc__text name,
 static pc__jvalue replace_method(pc__jinja *j, pc__jvalue self, pc__text name,
                                  const pc__jarguments *a)
 {
-    pc__jvalue given[MOST_ARGUMENTS];
-    int which = arguments(j, a, name, POSITIONS(3), 2, given);
+    pc__jvalue given[PC__J_MOST_ARGUMENTS];
+    int which = pc__j_arguments(j, a, name, POSITIONS(3), 2, given);
     if (which < 0 || !is_string(j, &given[0]) || !is_string(j, &given[1]))
         return none();
     return pc__j_replace(j, self, given[0], given[1], number_or(j, &given[2], which & 4, -1));
@@ -106,7 +101,6 @@ static pc__jvalue count_method(pc__jinja *j, pc__jvalue self, const pc__jvalue *
     const char *at;
     if (!is_string(j, part) || (!find && !part->text.size))
         return pc__j_fail(j, PC_ERR_UNSUPPORTED, "count() of an empty text");
-    j->looked |= self.content | part->content;
     if (find) {
         at = pc__j_find(j, self.text, part->text);
         pc__jvalue before = pc__j_part(
@@ -143,12 +137,12 @@ static int case_of(pc__text name)
 static pc__jvalue string_method(pc__jinja *j, pc__jvalue self, pc__text name,
                                 const pc__jarguments *a)
 {
-    pc__jvalue given[MOST_ARGUMENTS];
+    pc__jvalue given[PC__J_MOST_ARGUMENTS];
     int how = case_of(name);
     if (how >= 0)
         return no_arguments(j, a, name) ? pc__j_change_case(j, self, how) : none();
     if (pc__j_is_listed("strip lstrip rstrip", name)) {
-        int which = arguments(j, a, name, POSITIONS(1), 0, given);
+        int which = pc__j_arguments(j, a, name, POSITIONS(1), 0, given);
         if (which == 0)
             given[0] = none();
         how = *name.data == 'l'   ? PC__J_LEFT
@@ -163,7 +157,7 @@ static pc__jvalue string_method(pc__jinja *j, pc__jvalue self, pc__text name,
     if (!pc__j_is_listed("startswith endswith find count join", name))
         return pc__j_fail(j, PC_ERR_UNSUPPORTED, "method '%.*s' is not known", (int)name.size,
                           name.data);
-    if (arguments(j, a, name, POSITIONS(1), 1, given) < 0)
+    if (pc__j_arguments(j, a, name, POSITIONS(1), 1, given) < 0)
         return none();
     if (pc__j_is(name, "join"))
         return join_method(j, self, given[0]);
@@ -193,11 +187,11 @@ static pc__jvalue map_entries(pc__jinja *j, const pc__jvalue *map, char what)
 
 static pc__jvalue map_method(pc__jinja *j, pc__jvalue self, pc__text name, const pc__jarguments *a)
 {
-    pc__jvalue given[MOST_ARGUMENTS];
+    pc__jvalue given[PC__J_MOST_ARGUMENTS];
     int which;
     if (pc__j_is_listed("items keys values", name))
         return no_arguments(j, a, name) ? map_entries(j, &self, *name.data) : none();
-    if ((which = arguments(j, a, name, POSITIONS(2), 1, given)) < 0)
+    if ((which = pc__j_arguments(j, a, name, POSITIONS(2), 1, given)) < 0)
         return none();
     if (given[0].kind < PC__J_NONE || given[0].kind > PC__J_STRING)
         return pc__j_fail(j, PC_ERR_UNSUPPORTED, "get() of such a key");
@@ -270,8 +264,8 @@ static const struct {
     {"none", HOLDS(NONE)},
     {"boolean", HOLDS(BOOL)},
     {"integer", HOLDS(INT)},
-    {"float", 0},
-    {"number", HOLDS(INT) | HOLDS(BOOL)},
+    {"float", HOLDS(REAL)},
+    {"number", HOLDS(INT) | HOLDS(BOOL) | HOLDS(REAL)},
     {"string", HOLDS(STRING)},
     {"mapping", HOLDS(MAP)},
     {"sequence", SEQUENCES},
@@ -301,7 +295,7 @@ int pc__j_test(pc__jinja *j, pc__text name, const pc__jvalue *v, const pc__jargu
     pc__jvalue with;
     int sign = comparison_of(name);
     if (sign)
-        return arguments(j, a, name, POSITIONS(1), 1, &with) >= 0
+        return pc__j_arguments(j, a, name, POSITIONS(1), 1, &with) >= 0
                && pc__j_compare(j, sign, v, &with);
     if (!no_arguments(j, a, name))
         return 0;
@@ -310,7 +304,7 @@ int pc__j_test(pc__jinja *j, pc__text name, const pc__jvalue *v, const pc__jargu
             return (int)(kind_tests[i].kinds >> v->kind & 1);
     if (pc__j_is(name, "defined"))
         return v->kind != PC__J_UNDEFINED
-               && !(v->kind == PC__J_FUNCTION && pc__j_is(v->text, "strftime_now"));
+               && (j->dated || !(v->kind == PC__J_FUNCTION && pc__j_is(v->text, "strftime_now")));
     if (pc__j_is_listed("true false", name))
         return v->kind == PC__J_BOOL && v->number == (*name.data == 't');
     if (pc__j_is_listed("odd even", name) && pc__j_is_number(v))
@@ -367,7 +361,7 @@ static pc__jvalue select_items(pc__jinja *j, pc__jvalue list, const pc__jargumen
         if (attribute)
             v = pc__j_element(j, &v, &a->value[0]);
         if (j->status >= 0
-            && (count > at ? pc__j_test(j, a->value[at].text, &v, &rest) : pc__j_truth(j, &v))
+            && (count > at ? pc__j_test(j, a->value[at].text, &v, &rest) : pc__j_truth(&v))
                    == wanted)
             pc__j_add(j, out, list.list->items[i].value);
     }
@@ -377,8 +371,8 @@ static pc__jvalue select_items(pc__jinja *j, pc__jvalue list, const pc__jargumen
 static pc__jvalue map_attribute(pc__jinja *j, pc__jvalue list, pc__text name,
                                 const pc__jarguments *a)
 {
-    pc__jvalue out = pc__j_list(j, PC__J_ITERATOR), given[MOST_ARGUMENTS];
-    int which = arguments(j, a, name, "attribute default", 1, given);
+    pc__jvalue out = pc__j_list(j, PC__J_ITERATOR), given[PC__J_MOST_ARGUMENTS];
+    int which = pc__j_arguments(j, a, name, "attribute default", 1, given);
     if (which < 0 || !is_attribute(j, &given[0]))
         return none();
     for (size_t i = 0; i < list.list->count && pc__j_step(j); i++) {
@@ -405,8 +399,8 @@ static pc__jvalue map_items(pc__jinja *j, pc__jvalue list, pc__text name, const 
 
 static pc__jvalue join_items(pc__jinja *j, pc__jvalue v, pc__text name, const pc__jarguments *a)
 {
-    pc__jvalue given[MOST_ARGUMENTS], texts = pc__j_list(j, PC__J_LIST);
-    int which = arguments(j, a, name, "d attribute", 0, given);
+    pc__jvalue given[PC__J_MOST_ARGUMENTS], texts = pc__j_list(j, PC__J_LIST);
+    int which = pc__j_arguments(j, a, name, "d attribute", 0, given);
     if (which < 0)
         return none();
     if (!(which & 1))
@@ -458,12 +452,11 @@ static pc__jvalue item_pairs(pc__jinja *j, pc__jvalue v)
 
 static pc__jvalue default_value(pc__jinja *j, pc__jvalue v, pc__text name, const pc__jarguments *a)
 {
-    pc__jvalue given[MOST_ARGUMENTS];
-    int which = arguments(j, a, name, "default_value boolean", 0, given);
+    pc__jvalue given[PC__J_MOST_ARGUMENTS];
+    int which = pc__j_arguments(j, a, name, "default_value boolean", 0, given);
     if (which < 0)
         return none();
-    if (v.kind != PC__J_UNDEFINED
-        && !(which & 2 && pc__j_truth(j, &given[1]) && !pc__j_truth(j, &v)))
+    if (v.kind != PC__J_UNDEFINED && !(which & 2 && pc__j_truth(&given[1]) && !pc__j_truth(&v)))
         return v;
     return which & 1 ? given[0] : pc__j_string(pc__text_of(""));
 }
@@ -471,7 +464,7 @@ static pc__jvalue default_value(pc__jinja *j, pc__jvalue v, pc__text name, const
 /* As in Jinja, filters of strings work on the printed form of any value. */
 static pc__jvalue string_filter(pc__jinja *j, pc__text name, pc__jvalue v, const pc__jarguments *a)
 {
-    pc__jvalue given[MOST_ARGUMENTS];
+    pc__jvalue given[PC__J_MOST_ARGUMENTS];
     int how = case_of(name), which;
     v = pc__j_text(j, v);
     if (how >= 0)
@@ -479,11 +472,11 @@ static pc__jvalue string_filter(pc__jinja *j, pc__text name, pc__jvalue v, const
                    ? pc__j_change_case(j, v, how == PC__J_TITLE ? PC__J_TITLE_FILTER : how)
                    : none();
     if (pc__j_is(name, "trim")) {
-        if (!(which = arguments(j, a, name, "chars", 0, given)))
+        if (!(which = pc__j_arguments(j, a, name, "chars", 0, given)))
             given[0] = none();
         return which < 0 ? none() : pc__j_strip(j, v, &given[0], PC__J_LEFT | PC__J_RIGHT);
     }
-    if ((which = arguments(j, a, name, "old new count", 2, given)) < 0)
+    if ((which = pc__j_arguments(j, a, name, "old new count", 2, given)) < 0)
         return none();
     int64_t most = which & 4 && given[2].kind == PC__J_NONE
                        ? -1
@@ -517,10 +510,12 @@ pc__jvalue pc__j_filter(pc__jinja *j, pc__text name, pc__jvalue v, const pc__jar
         return string_filter(j, name, v, a);
     if (pc__j_is(name, "join"))
         return join_items(j, v, name, a);
+    if (pc__j_is(name, "tojson"))
+        return pc__j_to_json(j, &v, a);
     if (!pc__j_is_listed("map select reject selectattr rejectattr", name))
         return pc__j_fail(j, PC_ERR_UNSUPPORTED, "filter '%.*s' is not known", (int)name.size,
                           name.data);
-    v = pc__j_truth(j, &v) ? pc__j_items(j, v) : pc__j_list(j, PC__J_LIST);
+    v = pc__j_truth(&v) ? pc__j_items(j, v) : pc__j_list(j, PC__J_LIST);
     if (j->status < 0)
         return none();
     if (pc__j_is(name, "map"))
@@ -546,8 +541,8 @@ int pc__j_knows(pc__text name, int is_test)
 
 static pc__jvalue make_range(pc__jinja *j, pc__text name, const pc__jarguments *a)
 {
-    pc__jvalue given[MOST_ARGUMENTS], list = pc__j_list(j, PC__J_RANGE);
-    int which = arguments(j, a, name, POSITIONS(3), 1, given);
+    pc__jvalue given[PC__J_MOST_ARGUMENTS], list = pc__j_list(j, PC__J_RANGE);
+    int which = pc__j_arguments(j, a, name, POSITIONS(3), 1, given);
     if (which < 0)
         return none();
     int64_t from = number_or(j, &given[0], 1, 0), to = number_or(j, &given[1], which & 2, from),
@@ -584,7 +579,6 @@ static pc__jvalue format_today(pc__jinja *j, const pc__jvalue *format)
     char pattern[64], text[128];
     time_t now = j->now ? (time_t)j->now : time(NULL);
     struct tm parts;
-    j->looked |= format->content;
     if (format->kind != PC__J_STRING || format->text.size >= sizeof pattern
         || !localtime_r(&now, &parts))
         return pc__j_fail(j, PC_ERR_FORMAT, "strftime_now() needs a format of at most 63 bytes");
@@ -607,7 +601,7 @@ pc__jvalue pc__j_function(pc__jinja *j, pc__text name, const pc__jarguments *a)
         return new_map(j, a, *name.data == 'n' ? PC__J_NAMESPACE : PC__J_MAP);
     if (pc__j_is(name, "range"))
         return make_range(j, name, a);
-    if (arguments(j, a, name, POSITIONS(1), 1, &first) < 0)
+    if (pc__j_arguments(j, a, name, POSITIONS(1), 1, &first) < 0)
         return none();
     if (pc__j_is(name, "strftime_now"))
         return format_today(j, &first);

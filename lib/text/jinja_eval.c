@@ -292,7 +292,6 @@ static int order(pc__jinja *j, const pc__jvalue *a, const pc__jvalue *b)
         pc__j_fail(j, PC_ERR_UNSUPPORTED, "only numbers and strings can be compared by order");
         return 0;
     }
-    j->looked |= a->content | b->content;
     pc__j_charge(j, n);
     sign = n ? memcmp(a->text.data, b->text.data, n) : 0; /* as by code points */
     return sign ? sign : (a->text.size > b->text.size) - (a->text.size < b->text.size);
@@ -353,7 +352,7 @@ static pc__jvalue eval_sign(pc__jinja *j, const pc__jnode *n)
 static pc__jvalue eval_choice(pc__jinja *j, const pc__jnode *n)
 {
     pc__jvalue value = pc__j_eval(j, n->of[0]);
-    int truth = j->status >= 0 && pc__j_truth(j, &value);
+    int truth = j->status >= 0 && pc__j_truth(&value);
     if (j->status < 0)
         return value;
     switch (n->op) {

@@ -25,7 +25,8 @@ typedef enum pc__jkind {
     PC__J_NAMESPACE,
     PC__J_LOOP,
     PC__J_MACRO,
-    PC__J_FUNCTION /* text: its name */
+    PC__J_FUNCTION, /* text: its name */
+    PC__J_REAL      /* of JSON. text: as it is printed */
 } pc__jkind;
 
 typedef struct pc__jnode pc__jnode;
@@ -39,7 +40,8 @@ typedef struct pc__jloop {
 
 typedef struct pc__jvalue {
     pc__jkind kind;
-    int content; /* a string that comes from the content of a message */
+    /* Of a string: PC__ORIGIN_… of each byte. NULL: all are the template's. */
+    const unsigned char *origin;
     int64_t number;
     pc__text text;
     union {
@@ -181,12 +183,13 @@ struct pc__jinja {
     pc__jblock *blocks;
     size_t arena_bytes, most_bytes, most_output;
     uint64_t work, most_work;
-    int depth, leaving, looked;
+    int depth, leaving;
     int64_t now;   /* pc__jinja_input */
     int filtering; /* > 0: in the condition of a loop, which Jinja evaluates later */
     pc__jframe *frame;
-    pc__bytes *out;
-    int out_content; /* the content of a message was printed */
+    int dated;
+    pc__bytes *out, *out_origins; /* the latter may be NULL */
+    int out_content;              /* something of another origin than the template was printed */
     pc_status status;
 };
 
@@ -206,9 +209,13 @@ void pc__j_forget(pc__jinja *j, pc__jblock *mark); /* ... is freed */
 /* ---- values */
 pc__jvalue pc__j_bool(int truth);
 pc__jvalue pc__j_int(int64_t number);
-pc__jvalue pc__j_string(pc__text text);                     /* borrowed */
-pc__jvalue pc__j_part(const pc__jvalue *of, pc__text text); /* borrowed from a string */
-pc__jvalue pc__j_list(pc__jinja *j, pc__jkind kind);        /* empty */
+pc__jvalue pc__j_string(pc__text text); /* borrowed */
+/* The same of the caller, for the origins of bytes; its first `marked` bytes are marked. */
+pc__jvalue pc__j_given(pc__jinja *j, const char *text, size_t size, size_t marked);
+pc__jvalue pc__j_copy(pc__jinja *j, pc__jvalue string); /* in the arena */
+/* A part of a string, borrowed from it; or the empty string. */
+pc__jvalue pc__j_part(const pc__jvalue *of, pc__text text);
+pc__jvalue pc__j_list(pc__jinja *j, pc__jkind kind); /* empty */
 void pc__j_add(pc__jinja *j, pc__jvalue list, pc__jvalue value);
 /* Of a map; replaces what is there. */
 void pc__j_put(pc__jinja *j, pc__jvalue map, pc__jvalue key, pc__jvalue value);
@@ -217,8 +224,8 @@ pc__jvalue *pc__j_member(pc__jinja *j, const pc__jvalue *map, const pc__jvalue *
 int pc__j_is(pc__text text, const char *word);
 int pc__j_is_listed(const char *words, pc__text name); /* separated by blanks */
 int pc__j_is_number(const pc__jvalue *v);
-void pc__j_look(pc__jinja *j, const pc__jvalue *string); /* its bytes decide something */
-int pc__j_truth(pc__jinja *j, const pc__jvalue *value);  /* 1 or 0 */
+void pc__j_look(pc__jinja *j, const pc__jvalue *value); /* the work of reading a string */
+int pc__j_truth(const pc__jvalue *value);               /* 1 or 0 */
 int pc__j_equal(pc__jinja *j, const pc__jvalue *a, const pc__jvalue *b);
 int pc__j_contains(pc__jinja *j, const pc__jvalue *in, const pc__jvalue *what);
 pc__jvalue pc__j_text(pc__jinja *j, pc__jvalue value);           /* as print writes it */
@@ -263,6 +270,17 @@ pc__jvalue pc__j_function(pc__jinja *j, pc__text name, const pc__jarguments *a);
 int pc__j_is_function(pc__text name);
 int pc__j_is_method(const pc__jvalue *of, pc__text name); /* Python has an attribute so named */
 int pc__j_knows(pc__text name, int is_test); /* whether Jinja has such a filter or test */
+
+/* ---- JSON */
+pc__jvalue pc__j_from_json(pc__jinja *j, const struct json_t *json);
+size_t pc__j_json_size(const struct json_t *json); /* of what it takes; NULL: 0 */
+pc__jvalue pc__j_to_json(pc__jinja *j, const pc__jvalue *value, const pc__jarguments *a);
+
+/* Brings arguments in the order of `names` (separated by blanks, of which the first `least` are
+ * needed): values not given stay undefined and have no bit in the result. -1: they do not fit. */
+enum { PC__J_MOST_ARGUMENTS = 4 };
+int pc__j_arguments(pc__jinja *j, const pc__jarguments *a, pc__text of, const char *names,
+                    size_t least, pc__jvalue out[]);
 
 /* ---- strings */
 enum { PC__J_LEFT = 1, PC__J_RIGHT = 2 };

@@ -28,10 +28,9 @@ static int is_stripped(pc__jinja *j, const char *at, size_t size, const pc__jval
 
 pc__jvalue pc__j_strip(pc__jinja *j, pc__jvalue value, const pc__jvalue *set, int sides)
 {
-    pc__text *text = &value.text;
+    pc__text left = value.text, *text = &left;
     if (set->kind != PC__J_STRING && set->kind != PC__J_NONE)
         return pc__j_fail(j, PC_ERR_FORMAT, "strip() needs a string");
-    j->looked |= value.content | set->content;
     while (sides & PC__J_LEFT && text->size && j->status >= 0) {
         size_t n = first_size(*text);
         if (!is_stripped(j, text->data, n, set))
@@ -44,7 +43,7 @@ pc__jvalue pc__j_strip(pc__jinja *j, pc__jvalue value, const pc__jvalue *set, in
             break;
         text->size = (size_t)(last - text->data);
     }
-    return value;
+    return pc__j_part(&value, left);
 }
 
 /* ------------------------------------------------------------------ letters */
@@ -93,6 +92,7 @@ pc__jvalue pc__j_change_case(pc__jinja *j, pc__jvalue value, int how)
 {
     pc__text text = value.text;
     char *copy = pc__j_alloc(j, 2 * text.size + 4);
+    unsigned char *origin = value.origin ? pc__j_alloc(j, 2 * text.size + 4) : NULL;
     pc__character c = {0};
     size_t n = 0;
     int inside = 0;
@@ -100,17 +100,23 @@ pc__jvalue pc__j_change_case(pc__jinja *j, pc__jvalue value, int how)
     while (copy && pc__j_step(j) && pc__utf8_next(text.data, text.size, &c)) {
         int raise = how == PC__J_UPPER || (how == PC__J_CAPITAL && !c.at)
                     || (how >= PC__J_TITLE && !inside);
-        if (!c.valid) {
+        size_t before = n;
+        if (c.valid)
+            n += pc__utf8_write((uint32_t)change_letter(j, c.code_point, raise, how), copy + n);
+        else
             copy[n++] = text.data[c.at];
+        if (origin)
+            memset(origin + before, value.origin[c.at], n - before);
+        if (!c.valid)
             continue;
-        }
-        n += pc__utf8_write((uint32_t)change_letter(j, c.code_point, raise, how), copy + n);
         if (how == PC__J_TITLE)
             inside = is_cased(j, c.code_point);
         else if (how == PC__J_TITLE_FILTER)
             inside = !separates(c.code_point, text.data + c.at, c.size);
     }
-    return j->status >= 0 ? pc__j_part(&value, (pc__text){copy, n}) : (pc__jvalue){0};
+    if (j->status < 0)
+        return (pc__jvalue){0};
+    return (pc__jvalue){.kind = PC__J_STRING, .origin = origin, .text = {copy, n}};
 }
 
 /* ------------------------------------------------------------------ parts */
@@ -148,7 +154,6 @@ pc__jvalue pc__j_split(pc__jinja *j, pc__jvalue value, const pc__jvalue *at, int
     pc__jvalue list;
     pc__text rest = value.text;
     const char *found;
-    j->looked |= value.content | at->content;
     if (at->kind == PC__J_NONE)
         return split_words(j, &value, most);
     if (at->kind != PC__J_STRING || !at->text.size)
@@ -164,28 +169,6 @@ pc__jvalue pc__j_split(pc__jinja *j, pc__jvalue value, const pc__jvalue *at, int
     pc__j_charge(j, rest.size);
     pc__j_add(j, list, pc__j_part(&value, rest));
     return list;
-}
-
-pc__jvalue pc__j_join_list(pc__jinja *j, pc__jvalue list, pc__jvalue between)
-{
-    size_t size = 1;
-    pc__jvalue out = pc__j_string(pc__text_of(""));
-    if (j->status < 0)
-        return out;
-    for (size_t i = 0; i < list.list->count && pc__j_step(j); i++)
-        size += list.list->items[i].value.text.size + (i ? between.text.size : 0);
-    char *text = pc__j_alloc(j, size), *p = text;
-    out.content = between.content;
-    for (size_t i = 0; text && i < list.list->count; i++) {
-        const pc__jvalue *item = &list.list->items[i].value;
-        if (i && between.text.size)
-            p = (char *)memcpy(p, between.text.data, between.text.size) + between.text.size;
-        if (item->text.size)
-            p = (char *)memcpy(p, item->text.data, item->text.size) + item->text.size;
-        out.content |= item->content;
-    }
-    out.text = (pc__text){text, (size_t)(p - text)};
-    return out;
 }
 
 pc__jvalue pc__j_replace(pc__jinja *j, pc__jvalue value, pc__jvalue old, pc__jvalue new,

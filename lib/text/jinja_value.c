@@ -123,9 +123,24 @@ pc__jvalue pc__j_string(pc__text text)
     return (pc__jvalue){.kind = PC__J_STRING, .text = text};
 }
 
+pc__jvalue pc__j_given(pc__jinja *j, const char *text, size_t size, size_t marked)
+{
+    pc__jvalue value = pc__j_string((pc__text){text, size});
+    unsigned char *origin = pc__j_alloc(j, size + 1);
+    if (!origin)
+        return (pc__jvalue){0};
+    memset(origin, PC__ORIGIN_CONTENT, size);
+    memset(origin, PC__ORIGIN_MARKED, marked);
+    value.origin = origin;
+    return value;
+}
+
 pc__jvalue pc__j_part(const pc__jvalue *of, pc__text text)
 {
-    return (pc__jvalue){.kind = PC__J_STRING, .content = of->content, .text = text};
+    const unsigned char *origin = of->origin;
+    if (origin && text.size)
+        origin += text.data - of->text.data;
+    return (pc__jvalue){.kind = PC__J_STRING, .origin = origin, .text = text};
 }
 
 pc__jvalue pc__j_list(pc__jinja *j, pc__jkind kind)
@@ -214,7 +229,6 @@ static int holds_items(const pc__jvalue *v)
 
 void pc__j_look(pc__jinja *j, const pc__jvalue *v)
 {
-    j->looked |= v->content;
     pc__j_charge(j, v->kind == PC__J_STRING ? v->text.size : 0);
 }
 
@@ -235,7 +249,7 @@ int64_t pc__j_length(pc__jinja *j, const pc__jvalue *v)
     return count;
 }
 
-int pc__j_truth(pc__jinja *j, const pc__jvalue *v)
+int pc__j_truth(const pc__jvalue *v)
 {
     switch (v->kind) {
     case PC__J_UNDEFINED:
@@ -243,9 +257,9 @@ int pc__j_truth(pc__jinja *j, const pc__jvalue *v)
         return 0;
     case PC__J_BOOL:
     case PC__J_INT:
+    case PC__J_REAL:
         return v->number != 0;
     case PC__J_STRING:
-        j->looked |= v->content;
         return v->text.size != 0;
     case PC__J_LIST:
     case PC__J_TUPLE:
@@ -281,13 +295,14 @@ int pc__j_equal(pc__jinja *j, const pc__jvalue *a, const pc__jvalue *b)
     if (pc__j_is_number(a) && pc__j_is_number(b))
         return a->number == b->number;
     if (a->kind == PC__J_STRING && b->kind == PC__J_STRING) {
-        j->looked |= a->content | b->content;
         if (a->text.size != b->text.size)
             return 0;
         pc__j_charge(j, a->text.size);
         return pc__text_equals(a->text, b->text);
     }
-    if (a->kind > PC__J_TUPLE && a->kind != PC__J_MAP && a->kind == b->kind)
+    int numbers = (a->kind == PC__J_REAL && pc__j_is_number(b))
+                  || (b->kind == PC__J_REAL && pc__j_is_number(a));
+    if (numbers || (a->kind > PC__J_TUPLE && a->kind != PC__J_MAP && a->kind == b->kind))
         pc__j_fail(j, PC_ERR_UNSUPPORTED, "these values cannot be compared");
     if (a->kind != b->kind)
         return 0;
@@ -304,7 +319,6 @@ const char *pc__j_find(pc__jinja *j, pc__text text, pc__text part)
 int pc__j_contains(pc__jinja *j, const pc__jvalue *in, const pc__jvalue *what)
 {
     if (in->kind == PC__J_STRING && what->kind == PC__J_STRING) {
-        j->looked |= in->content | what->content;
         return pc__j_find(j, in->text, what->text) != NULL;
     }
     if (in->kind == PC__J_MAP && is_key(what))
@@ -328,6 +342,9 @@ pc__jvalue pc__j_text(pc__jinja *j, pc__jvalue v)
     switch (v.kind) {
     case PC__J_STRING:
         return v;
+    case PC__J_REAL:
+        v.kind = PC__J_STRING;
+        return v;
     case PC__J_UNDEFINED:
         return pc__j_string(pc__text_of(""));
     case PC__J_NONE:
@@ -336,25 +353,63 @@ pc__jvalue pc__j_text(pc__jinja *j, pc__jvalue v)
         return pc__j_string(pc__text_of(v.number ? "True" : "False"));
     case PC__J_INT:
         snprintf(number, sizeof number, "%lld", (long long)v.number);
-        return pc__j_join(j, pc__j_string(pc__text_of(number)), pc__j_string(pc__text_of("")));
+        return pc__j_copy(j, pc__j_string(pc__text_of(number)));
     default:
         pc__j_fail(j, PC_ERR_UNSUPPORTED, "a list, a mapping or a function cannot be printed");
         return pc__j_string(pc__text_of(""));
     }
 }
 
+/* Adds a string to the one that is made at `at`, which has room for it. */
+static void append(pc__jvalue *made, char *text, unsigned char *origin, const pc__jvalue *part)
+{
+    size_t at = made->text.size, n = part->text.size;
+    if (!n)
+        return;
+    memcpy(text + at, part->text.data, n);
+    if (origin && part->origin)
+        memcpy(origin + at, part->origin, n);
+    made->text.size += n;
+}
+
 pc__jvalue pc__j_join(pc__jinja *j, pc__jvalue a, pc__jvalue b)
 {
-    char *text = pc__j_alloc(j, a.text.size + b.text.size + 1);
-    if (!text)
-        return (pc__jvalue){0};
-    if (a.text.size)
-        memcpy(text, a.text.data, a.text.size);
-    if (b.text.size)
-        memcpy(text + a.text.size, b.text.data, b.text.size);
-    pc__jvalue joined = pc__j_string((pc__text){text, a.text.size + b.text.size});
-    joined.content = a.content | b.content;
-    return joined;
+    pc__jlist list = {0};
+    pc__jentry items[] = {{{0}, a}, {{0}, b}};
+    list.items = items;
+    list.count = 2;
+    return pc__j_join_list(j, (pc__jvalue){.kind = PC__J_LIST, .list = &list},
+                           pc__j_string(pc__text_of("")));
+}
+
+pc__jvalue pc__j_join_list(pc__jinja *j, pc__jvalue list, pc__jvalue between)
+{
+    size_t size = 1;
+    pc__jvalue out = pc__j_string(pc__text_of(""));
+    int content = between.origin != NULL;
+    if (j->status < 0)
+        return out;
+    for (size_t i = 0; i < list.list->count && pc__j_step(j); i++) {
+        size += list.list->items[i].value.text.size + (i ? between.text.size : 0);
+        content |= list.list->items[i].value.origin != NULL;
+    }
+    char *text = pc__j_alloc(j, size);
+    unsigned char *origin = content && text ? pc__j_alloc(j, size) : NULL;
+    if (!text || (content && !origin))
+        return out;
+    out.text.data = text;
+    out.origin = origin;
+    for (size_t i = 0; i < list.list->count; i++) {
+        if (i)
+            append(&out, text, origin, &between);
+        append(&out, text, origin, &list.list->items[i].value);
+    }
+    return out;
+}
+
+pc__jvalue pc__j_copy(pc__jinja *j, pc__jvalue string)
+{
+    return pc__j_join(j, string, pc__j_string(pc__text_of("")));
 }
 
 static pc__jvalue characters(pc__jinja *j, const pc__jvalue *string)

@@ -14,10 +14,12 @@ pc_status pc__json_parse(json_t **out, const char *text, size_t size, size_t fla
     *out = json_loadb(text, size, JSON_REJECT_DUPLICATES | flags, &error);
     if (*out)
         return PC_OK;
-    return json_error_code(&error) == json_error_out_of_memory
-               ? pc__fail(PC_ERR_NOMEM, "%s: out of memory", where)
-               : pc__fail(PC_ERR_FORMAT, "%s:%d:%d: %s", where, error.line, error.column,
-                          error.text);
+    if (json_error_code(&error) == json_error_out_of_memory)
+        return pc__fail(PC_ERR_NOMEM, "%s: out of memory", where);
+    pc__fail(PC_ERR_FORMAT, "%s:%d:%d: %s", where, error.line, error.column, error.text);
+    if (error.line > 0 && error.column > 0)
+        pc__fail_place((uint64_t)error.line, (uint64_t)error.column);
+    return PC_ERR_FORMAT;
 }
 
 pc_status pc__json_file(json_t **out, const pc_allocator *mem, const char *path, size_t limit,

@@ -208,6 +208,8 @@ static void set_struct(const char *name, void *at, size_t size)
         ((pc_key_parts *)at)->model = fingerprint;
     else if (!strcmp(name, "pc_system_format"))
         ((pc_system_format *)at)->system = "the word";
+    else if (!strcmp(name, "pc_message"))
+        *(pc_message *)at = (pc_message){.role = "user"};
     else if (!strcmp(name, "pc_input"))
         *(pc_input *)at = (pc_input){every_ids, TOKENS, NULL};
     else if (!strcmp(name, "pc_span"))
@@ -247,7 +249,9 @@ static void *object_for(const call *c, const char *type)
                  {"pc_folder *", FOLDER},
                  {"pc_segment *", SEGMENT},
                  {"pc_model *", MODEL},
-                 {"pc_model_file *", FILE_OF_MODEL}};
+                 {"pc_model_file *", FILE_OF_MODEL},
+                 {"pc_schema_builder *", SCHEMA_BUILDER},
+                 {"pc_prompt_builder *", PROMPT_BUILDER}};
     const char *plain = strncmp(type, "const ", 6) ? type : type + 6;
     if (!strcmp(plain, "pc_model *"))
         return every_object[is_native(c->name) ? NATIVE : MODEL];
@@ -330,7 +334,9 @@ static void free_made(const call *c, const value *v)
                  {"pc_plan **", PLAN},
                  {"pc_systems **", SYSTEMS},
                  {"pc_folder **", FOLDER},
-                 {"pc_model_file **", FILE_OF_MODEL}};
+                 {"pc_model_file **", FILE_OF_MODEL},
+                 {"pc_schema_builder **", SCHEMA_BUILDER},
+                 {"pc_prompt_builder **", PROMPT_BUILDER}};
     for (int p = 0; p < c->count; p++)
         for (size_t i = 0; v[p].p && i < sizeof table / sizeof *table; i++)
             if (!strcmp(c->params[p].type, table[i].type)) {
@@ -530,7 +536,7 @@ static void try_call(const call *c)
         return;
     every_make(BIT(MODEL) | BIT(NATIVE) | BIT(CACHE) | BIT(SCHEMA) | BIT(PROMPT) | BIT(FIRST)
                | BIT(BATCH) | BIT(SEGMENT) | BIT(WRAPPED) | BIT(PLAN) | BIT(SYSTEMS) | BIT(FOLDER)
-               | BIT(MEMO) | BIT(FILE_OF_MODEL));
+               | BIT(MEMO) | BIT(FILE_OF_MODEL) | BIT(SCHEMA_BUILDER) | BIT(PROMPT_BUILDER));
     every_next_folder();
     all_valid(c, v);
     check_result(c, "nothing", call_with(c, v), NULL);

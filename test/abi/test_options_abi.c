@@ -154,6 +154,13 @@ static pc_status use_format(const void *options)
     return status;
 }
 
+static pc_status use_chat(const void *options)
+{
+    const pc_message m = {.role = "user", .content = "he", .content_size = 2};
+    size_t size;
+    return pc_chat_format(world.model, &m, sizeof m, 1, options, NULL, 0, &size);
+}
+
 static pc_status use_systems(const void *options)
 {
     pc_systems *out = (pc_systems *)(void *)&world;
@@ -269,6 +276,7 @@ static const pc_cache_options cache_init = PC_CACHE_OPTIONS_INIT;
 static const pc_model_options model_init = PC_MODEL_OPTIONS_INIT;
 static const pc_schema_options schema_init = PC_SCHEMA_OPTIONS_INIT;
 static const pc_system_format format_init = PC_SYSTEM_FORMAT_INIT;
+static const pc_chat_options chat_init = PC_CHAT_OPTIONS_INIT;
 static const pc_systems_options systems_init = PC_SYSTEMS_OPTIONS_INIT;
 static const pc_encode_options encode_init = PC_ENCODE_OPTIONS_INIT;
 static const pc_prompt_options prompt_init = PC_PROMPT_OPTIONS_INIT;
@@ -305,6 +313,8 @@ static const pc_read_case read_cases[] = {
                  PC_FIELD(pc_schema_options, reserved), PC_FIELD(pc_schema_options, flags), 7, 1),
     PC_READ_CASE(pc_system_format, use_format, &format_init, 88, PC_NO_FIELD,
                  PC_FIELD(pc_system_format, flags), 1, 0),
+    PC_READ_CASE(pc_chat_options, use_chat, &chat_init, 48, PC_NO_FIELD,
+                 PC_FIELD(pc_chat_options, flags), 1, 1),
     PC_READ_CASE(pc_systems_options, use_systems, &systems_init, 56,
                  PC_FIELD(pc_systems_options, reserved), PC_FIELD(pc_systems_options, flags), 1, 1),
     PC_READ_CASE(pc_encode_options, use_encode, &encode_init, 104,
@@ -402,7 +412,7 @@ static const pc_write_case write_cases[] = {
     {"pc_cache_stats", fill_cache_stats, sizeof(pc_cache_stats), 104},
     {"pc_tier_stats", fill_tier_stats, sizeof(pc_tier_stats), 232},
     {"pc_embed_stats", fill_embed_stats, sizeof(pc_embed_stats), 64},
-    {"pc_item", fill_item, sizeof(pc_item), 56},
+    {"pc_item", fill_item, sizeof(pc_item), 64},
     {"pc_system_info", fill_system_info, sizeof(pc_system_info), 96},
     {"pc_plugin_info", fill_plugin_info, sizeof(pc_plugin_info), 40},
     {"pc_model_file_info", fill_model_file_info, sizeof(pc_model_file_info), 328},

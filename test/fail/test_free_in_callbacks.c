@@ -82,6 +82,7 @@ static void turns(void)
     pc_sequence *fork = NULL;
     pc_generate_options o = every_generate_options();
     pc_span spans[8];
+    const pc_message so = {.role = "user", .content = "so", .content_size = 2};
     size_t count = 0;
     for (int i = 0; i < 2 && every_object[BATCH]; i++)
         pc_batch_step(every_object[BATCH]);
@@ -94,7 +95,7 @@ static void turns(void)
     if (every_object[FIRST])
         pc_sequence_push(every_object[FIRST], every_ids, 2);
     if (every_object[FIRST])
-        pc_sequence_push_turn(every_object[FIRST], "so", 2);
+        pc_sequence_push_messages(every_object[FIRST], &so, sizeof so, 1, NULL);
     if (every_object[FIRST])
         pc_sequence_truncate(every_object[FIRST], 1);
     if (every_object[FIRST]
@@ -167,6 +168,72 @@ static void prompts(void)
     prompt = NULL;
     if (every_object[SCHEMA])
         pc_prompt_fill(&prompt, every_object[SCHEMA], "some text", 9, NULL);
+    pc_prompt_free(prompt);
+}
+
+static void conversations(void)
+{
+    const pc_message m[] = {{.role = "system", .content = "so", .content_size = 2},
+                            {.role = "user", .content = "what", .content_size = 4}};
+    pc_prompt *prompt = NULL;
+    char text[64];
+    size_t size;
+    pc_chat_format(every_object[MODEL], m, sizeof *m, 2, NULL, text, sizeof text, &size);
+    if (every_object[MODEL])
+        pc_prompt_from_messages(&prompt, every_object[MODEL], m, sizeof *m, 2, NULL);
+    pc_prompt_free(prompt);
+}
+
+static void build_schema(void)
+{
+    static const char *const set[] = {"a", "b"};
+    pc_schema *schema = NULL;
+#define B every_object[SCHEMA_BUILDER]
+    for (int i = 0; i < 2; i++) {
+        if (B)
+            pc_schema_builder_begin_module(B, set[i], PC_ITEM_UNCACHED);
+        if (B)
+            pc_schema_builder_add_parameter(B, "x", 3, "he", 2);
+        if (B)
+            pc_schema_builder_end(B);
+    }
+    if (B)
+        pc_schema_builder_add_scaffold(B, set, 2);
+    if (B)
+        pc_schema_builder_begin_union(B, NULL);
+    if (B)
+        pc_schema_builder_end(B);
+    if (B)
+        pc_schema_builder_begin_turn(B, "user");
+    if (B)
+        pc_schema_builder_add_text(B, "the word", 8, 0);
+    if (B)
+        pc_schema_builder_end(B);
+    if (B)
+        pc_schema_from_builder(&schema, B);
+#undef B
+    pc_schema_free(schema);
+}
+
+static void build_prompt(void)
+{
+    pc_prompt *prompt = NULL;
+#define B every_object[PROMPT_BUILDER]
+    if (B)
+        pc_prompt_builder_use(B, "n/in");
+    if (B)
+        pc_prompt_builder_use(B, "a");
+    if (B)
+        pc_prompt_builder_add_argument(B, "x", "he", 2);
+    if (B)
+        pc_prompt_builder_begin_turn(B, "user");
+    if (B)
+        pc_prompt_builder_add_text(B, "what", 4, 0);
+    if (B)
+        pc_prompt_builder_end(B);
+    if (B)
+        pc_prompt_from_builder(&prompt, B, NULL);
+#undef B
     pc_prompt_free(prompt);
 }
 
@@ -404,6 +471,9 @@ static const call_case cases[] = {
     {"prefetch", prefetch, SERVED, 3},
     {"documents", documents, BIT(MODEL), 12},
     {"prompts", prompts, BIT(MODEL) | BIT(SCHEMA), 12},
+    {"conversations", conversations, BIT(MODEL), 12},
+    {"build_schema", build_schema, BIT(MODEL) | BIT(SCHEMA_BUILDER), 12},
+    {"build_prompt", build_prompt, BIT(MODEL) | BIT(SCHEMA) | BIT(PROMPT_BUILDER), 12},
     {"tokens", tokens, BIT(MODEL), 3},
     {"system_prompts", system_prompts, BIT(MODEL) | BIT(CACHE) | BIT(SCHEMA) | BIT(SYSTEMS), 8},
     {"stored_states", stored_states, BIT(CACHE) | BIT(WRAPPED), 8},

@@ -82,6 +82,15 @@ expect 3 "nope: No such file or directory" run --model "$model" --system b --use
 expect 0 "answer: " run --model "$model" --system The --user hotel --max-tokens 2
 expect 0 "The desk of Peter" run --model "$model" --user "What is the desk of Peter Novak?" \
     --max-tokens 4
+echo '[{"role": "user", "content": "What is the desk of Peter Novak?"}]' >in.json
+expect 0 "The desk of Peter" run --model "$model" --messages in.json --max-tokens 4
+expect 2 "exclude each other" run --model "$model" --messages in.json --text a
+echo '{"messages": [{"role": "user", "content": 1}]}' >in.json
+expect 3 "in.json: message 0: role and content are texts" run --model "$model" --messages in.json
+echo '{' >in.json
+expect 3 "in.json:2:0: " run --model "$model" --messages in.json
+echo '[]' >in.json
+expect 3 "in.json: no messages" run --model "$model" --messages in.json
 echo "What is the desk of Peter Novak?" >in
 chmod 644 in
 expect 0 "The desk of Peter" run --model "$model" --user-file - --max-tokens 4

@@ -400,7 +400,9 @@ static void change_sequence(void)
         (void)fuzz_ok(pc_sequence_push(s, tokens, next() % 7));
         break;
     case 1:
-        (void)fuzz_ok(pc_sequence_push_turn(s, "so what", number() % 8));
+        (void)fuzz_ok(pc_sequence_push_messages(
+            s, &(pc_message){.role = "user", .content = "so what", .content_size = number() % 8},
+            sizeof(pc_message), 1, NULL));
         break;
     case 2:
         (void)fuzz_ok(pc_sequence_truncate(s, number()));

@@ -1313,6 +1313,9 @@ def make_index_file():
 
 def make_calls():
     """Bytes by chance: each chooses a call or an argument."""
+    for i in range(24):
+        save("builder", f"chance_{i:02}", b"".join(hashlib.sha256(b"b%d %d" % (i, part)).digest()
+                                                   for part in range(4 + i)))
     for i in range(16):
         data = b"".join(hashlib.sha256(b"%d %d" % (i, part)).digest() for part in range(4 + 2 * i))
         save("calls", f"chance_{i:02}", data)

@@ -34,10 +34,17 @@ def refuse(text):
     raise TemplateError(text)
 
 
+def tojson(x, ensure_ascii=False, indent=None, separators=None, sort_keys=False):
+    """As transformers has it: Jinja's own escapes HTML."""
+    return json.dumps(x, ensure_ascii=ensure_ascii, indent=indent, separators=separators,
+                      sort_keys=sort_keys)
+
+
 def environment():
     made = ImmutableSandboxedEnvironment(trim_blocks=True, lstrip_blocks=True,
                                          extensions=[loopcontrols, Generation])
     made.globals["raise_exception"] = refuse
+    made.filters["tojson"] = tojson
     return made
 
 
@@ -52,9 +59,12 @@ class Jinja:
             self.template = None
             self.error = e
 
-    def render(self, talk, bos, eos, generate=True):
-        values = {"messages": [{"role": r, "content": c} for r, c in talk], "tools": None,
-                  "documents": None, "add_generation_prompt": generate}
+    def render(self, talk, bos, eos, generate=True, tools=None, variables=None):
+        """A message is its role, its content and perhaps a dict of further members."""
+        values = dict(variables or {})
+        values.update({"messages": [{"role": m[0], "content": m[1], **(m[2] if m[2:] else {})}
+                                    for m in talk],
+                       "tools": tools, "documents": None, "add_generation_prompt": generate})
         values.update({k: v for k, v in (("bos_token", bos), ("eos_token", eos)) if v is not None})
         if not self.template:
             return None
@@ -67,8 +77,9 @@ class Jinja:
 
 def ask(program, questions):
     """The answers of the library's interpreter, `program` (test/support/run_jinja.c): dicts with
-    "made", "refused" or "unknown". A question: template, messages, bos, eos, generate, chat."""
-    keys = ("template", "messages", "bos", "eos", "generate", "chat")
+    "made", "refused" or "unknown". A question: template, messages, bos, eos, generate, chat, and
+    perhaps tools and variables."""
+    keys = ("template", "messages", "bos", "eos", "generate", "chat", "tools", "variables")
     lines = "".join(json.dumps(dict(zip(keys, q))) + "\n" for q in questions)
     ran = subprocess.run([program], input=lines.encode(), stdout=subprocess.PIPE, check=False)
     answers = [json.loads(line) for line in ran.stdout.splitlines()]

@@ -71,6 +71,8 @@ BEFORE = [
     "{% endif %}",
     "{%- if tools %}\n    {{- '<tools>' }}\n    {%- for tool in tools %}\n"
     "        {{- tool | tojson }}\n    {%- endfor %}\n{%- endif %}\n",
+    "{% for tool in tools or [] %}{{ tool.function.name }}: {{ tool | tojson(indent=2) }}\n"
+    "{% endfor %}",
     "{#- a note about tools {{ not run }} -#}\n",
     "{%- if documents is defined and documents %}{{ documents | tojson(indent=4) }}{% endif -%}\n",
     "{%- set ns = namespace(seen=false, turns=0) %}\n",
@@ -84,6 +86,8 @@ CHECKS = [
     "{{- raise_exception('Unknown role: ' + M.role) }}{%- endif %}",
     "{%- if M.content is not string %}{{- raise_exception('text only') }}{% endif %}",
     "{% if 'tool_calls' in M %}{{ M.tool_calls | tojson }}{% endif %}",
+    "{% for call in M.tool_calls or [] %}<{{ call.function.name }}>{% for k, v in "
+    "call.function.arguments | items %}{{ k }}={{ v | tojson }} {% endfor %}{% endfor %}",
     "{%- if M.role == 'tool' %}{{ '<tool>' ~ M.content }}{% continue %}{% endif %}",
     "{%- if loop.index > 30 %}{% break %}{% endif %}",
     "{%- if '/off' in M.content %}{{- '<|off|>' }}{%- endif %}",

@@ -95,6 +95,13 @@ static talk request(world *w, int application, size_t from)
     return t;
 }
 
+/* Pushes a user's message. */
+static pc_status say(pc_sequence *s, const char *text)
+{
+    const pc_message m = {.role = "user", .content = text, .content_size = strlen(text)};
+    return pc_sequence_push_messages(s, &m, sizeof m, 1, NULL);
+}
+
 static size_t count_of(const talk *t)
 {
     size_t count;
@@ -486,7 +493,7 @@ static void conversation(pc_context *context)
         size_t size, same;
         const char *text, *answer;
         if (turn) {
-            CHECK_OK(pc_sequence_push_turn(s, asked[turn], strlen(asked[turn])));
+            CHECK_OK(say(s, asked[turn]));
             n += (size_t)snprintf(whole + n, sizeof whole - n,
                                   "<|end|><|user|>%s<|end|><|assistant|>", asked[turn]);
         }

@@ -54,6 +54,36 @@ def stripped(conversation):
     return [[role, text.strip(" \t\r\n") or "-"] for role, text in conversation]
 
 
+VALUES = ["get_desk", "caf\u00e9 \"x\"", "a\\b\n", "</tool>", 7, -1, 0.5, 1e-9, 12345678.0,
+          True, None, [], {}, ["x", [1]], {"type": "object", "required": ["room"]}, "<|im_end|>",
+          "\u4f60"]
+
+
+def value(r, own):
+    if r.randrange(4) == 0:
+        return {r.choice(["name", "description", "x y", "\u00e9"]): value(r, own)
+                for _ in range(r.randrange(3))}
+    return r.choice(own) if own and r.randrange(4) == 0 else r.choice(VALUES)
+
+
+def with_tools(r, own, conversation):
+    """The same with calls of tools and their results; the tools; further variables."""
+    made = []
+    for m in conversation:
+        if m[0] == "assistant" and r.randrange(2):
+            calls = [{"id": "c%d" % i, "type": "function", "function": {
+                "name": r.choice(["get_desk", "f"]), "arguments": {"room": value(r, own)}}}
+                     for i in range(r.choice([1, 1, 2]))]
+            made.append([m[0], None if r.randrange(2) else m[1], {"tool_calls": calls}])
+            made.append(["tool", content(r, own), {"tool_call_id": "c0", "name": "get_desk"}])
+        else:
+            made.append(m)
+    tools = [{"type": "function", "function": {"name": "get_desk", "description": content(r, own),
+                                               "parameters": value(r, own)}}
+             for _ in range(r.randrange(3))]
+    return made, tools or None, r.choice([{}, {"enable_thinking": False}, {"x": value(r, own)}])
+
+
 class Count:
     def __init__(self):
         self.equal = self.refused = self.both = self.wrong = 0
@@ -102,7 +132,7 @@ def conversations(number, own):
 
 
 def main():
-    alone, pieces, unknown, moved, causes = Count(), Count(), 0, 0, {}
+    alone, tooled, pieces, unknown, moved, causes = Count(), Count(), Count(), 0, 0, {}
     every = all_templates()
     for number, (text, bos, eos) in enumerate(every):
         jinja = Jinja(text)
@@ -112,6 +142,13 @@ def main():
         for (conversation, generate, _), answer in zip(talks, answers):
             alone.add("interpreter", text, conversation, answer,
                       jinja.render(conversation, bos, eos, generate), jinja.error)
+        r = random.Random(-1 - number)
+        calls = [with_tools(r, constants(text), c) + (g,) for c, g, _ in talks[:12]]
+        questions = [(text, made, bos, eos, g, False, tools, extra)
+                     for made, tools, extra, g in calls]
+        for (made, tools, extra, g), answer in zip(calls, ask(sys.argv[1], questions)):
+            tooled.add("tools", text, [made, tools, extra], answer,
+                       jinja.render(made, bos, eos, g, tools, extra), jinja.error)
         if "unknown" in answers[-1]:
             unknown += 1
             cause = answers[-1]["unknown"].split("is not known: ")[-1]
@@ -124,7 +161,7 @@ def main():
                 continue
             pieces.add("pieces", text, said, answer, jinja.render(said, bos, eos, True),
                        jinja.error)
-    for name, c in (("interpreter", alone), ("pieces", pieces)):
+    for name, c in (("interpreter", alone), ("tools", tooled), ("pieces", pieces)):
         print("%s: %d equal, %d refused, %d by both, %d different" % (
             name, c.equal, c.refused, c.both, c.wrong))
     print("%d of %d templates are not known; %d conversations with a system prompt that moves" % (
@@ -133,9 +170,10 @@ def main():
         for cause, n in sorted(causes.items(), key=lambda c: -c[1]):
             print("%6d %s" % (n, cause))
     # a library that refuses all would pass the comparison
-    few = alone.equal < 8 * alone.refused or pieces.equal < 2 * pieces.refused \
+    few = alone.equal < 8 * alone.refused or tooled.equal < 4 * tooled.refused \
+        or pieces.equal < 2 * pieces.refused \
         or unknown > len(every) // 3
-    return 1 if alone.wrong or pieces.wrong or few else 0
+    return 1 if alone.wrong or tooled.wrong or pieces.wrong or few else 0
 
 
 if __name__ == "__main__":

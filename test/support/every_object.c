@@ -18,9 +18,10 @@ void (*every_called)(int kind) = nothing;
 /* ------------------------------------------------------------------ every_object */
 
 const char *const every_object_name[] = {
-    "context", "model",   "native", "cache",      "schema",  "prompt",  "native prompt",
-    "first",   "second",  "third",  "batch",      "segment", "wrapped", "memo",
-    "plan",    "systems", "folder", "model file", "all"};
+    "context",        "model",          "native", "cache",   "schema", "prompt",
+    "native prompt",  "first",          "second", "third",   "batch",  "segment",
+    "wrapped",        "memo",           "plan",   "systems", "folder", "model file",
+    "schema builder", "prompt builder", "all"};
 
 void *every_object[OBJECTS];
 
@@ -71,6 +72,12 @@ void every_free(int which)
         break;
     case FOLDER:
         pc_folder_free(object);
+        break;
+    case SCHEMA_BUILDER:
+        pc_schema_builder_free(object);
+        break;
+    case PROMPT_BUILDER:
+        pc_prompt_builder_free(object);
         break;
     default:
         pc_model_file_free(object);
@@ -505,6 +512,10 @@ static pc_status make_object(int which)
         return pc_folder_open((pc_folder **)at, every_object[CONTEXT], every_folder, NULL);
     case FILE_OF_MODEL:
         return open_file((pc_model_file **)at, every_object[CONTEXT]);
+    case SCHEMA_BUILDER:
+        return pc_schema_builder_new((pc_schema_builder **)at, every_object[MODEL], "t", NULL);
+    case PROMPT_BUILDER:
+        return pc_prompt_builder_new((pc_prompt_builder **)at, every_object[SCHEMA]);
     default:
         return PC_ERR_INVALID;
     }

@@ -9,6 +9,7 @@
 #include <promptcache/embed.h>
 #include <promptcache/extend.h>
 #include <promptcache/memo.h>
+#include <promptcache/prompt.h>
 
 #include "toy_schema.h"
 
@@ -31,6 +32,8 @@ enum {
     SYSTEMS,
     FOLDER,
     FILE_OF_MODEL,
+    SCHEMA_BUILDER,
+    PROMPT_BUILDER,
     OBJECTS,
     ALL = OBJECTS
 };

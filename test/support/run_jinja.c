@@ -1,5 +1,6 @@
 /* Runs chat templates as the library does, for a comparison with another Jinja. Each line of the
- * input is a JSON object: template, messages (a list of pairs), bos, eos, generate. Each line of
+ * input is a JSON object: template, messages (lists of role, content and perhaps further members),
+ * bos, eos, generate, perhaps tools and variables. Each line of
  * the output is one, too: "made", or "refused" with the cause. With "chat": true the conversation
  * is written as PML, whose chat tags become pieces of the template; a template of which there are
  * none is "unknown". */
@@ -26,18 +27,34 @@ static const char *part_of(const json_t *line, size_t message, size_t part)
 
 /* ------------------------------------------------------------------ the template alone */
 
+/* Role, content, and perhaps an object of further members. */
+static void add_message(const json_t *line, size_t i, pc__jinja_message *message,
+                        pc__jinja_more *more)
+{
+    const json_t *m = json_array_get(json_object_get(line, "messages"), i);
+    *message = (pc__jinja_message){part_of(line, i, 0), part_of(line, i, 1)};
+    more->no_content = !message->content;
+    more->size = message->content ? strlen(message->content) : 0;
+    more->fields = json_array_get(m, 2);
+}
+
 static pc_status run(const json_t *line, pc__bytes *out)
 {
     pc__jinja_message messages[MOST_MESSAGES];
+    pc__jinja_more more[MOST_MESSAGES] = {{0}};
+    const json_t *tools = json_object_get(line, "tools");
     size_t count = json_array_size(json_object_get(line, "messages"));
     pc__jinja_input input = {.messages = messages,
                              .bos = text_of(line, "bos"),
                              .eos = text_of(line, "eos"),
-                             .generate = json_is_true(json_object_get(line, "generate"))};
+                             .generate = json_is_true(json_object_get(line, "generate")),
+                             .more = more,
+                             .tools = json_is_array(tools) ? tools : NULL,
+                             .variables = json_object_get(line, "variables")};
     const char *text = text_of(line, "template");
     pc__jinja *jinja = NULL;
     for (size_t i = 0; i < count && i < MOST_MESSAGES; i++)
-        messages[input.count++] = (pc__jinja_message){part_of(line, i, 0), part_of(line, i, 1)};
+        add_message(line, i, &messages[input.count++], &more[i]);
     pc_status status = pc__jinja_new(&jinja, out->mem, text ? text : "");
     if (status >= 0)
         status = pc__jinja_run(jinja, out, &input);

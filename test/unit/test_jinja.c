@@ -12,7 +12,7 @@
 
 static const pc__jinja_message talk[] = {
     {"system", "Be brief."}, {"user", " Hi\nthere "}, {"assistant", "Yes?"}, {"user", "Who?"}};
-static const pc__jinja_input input = {talk, 4, "<s>", NULL, 1, 0};
+static const pc__jinja_input input = {.messages = talk, .count = 4, .bos = "<s>", .generate = 1};
 
 static pc_status run(const char *source, pc__bytes *out, const pc_allocator *mem)
 {

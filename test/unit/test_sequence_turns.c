@@ -6,6 +6,13 @@
 #include <promptcache/prompt.h>
 #include <promptcache/batch.h>
 
+/* Pushes a user's message. */
+static pc_status say(pc_sequence *s, const char *text)
+{
+    const pc_message m = {.role = "user", .content = text, .content_size = strlen(text)};
+    return pc_sequence_push_messages(s, &m, sizeof m, 1, NULL);
+}
+
 enum { MOST_TOKENS = 256 };
 
 typedef struct talk {
@@ -198,8 +205,8 @@ static void turns(void)
         CHECK(
             got == size
             && !memcmp(final, text, size)); /* ASCII of the toy: nothing is held back at the end */
-        CHECK_OK(pc_sequence_push_turn(t.s, " and what?", 10));
-        CHECK_INT(count_of(t.s), n + 5); /* the toy's chat template is "none": the text, stripped */
+        CHECK_OK(say(t.s, "and what?"));
+        CHECK_INT(count_of(t.s), n + 5); /* the toy's chat template is "none": the text */
         pc_sequence_text(t.s, &got);
         CHECK_INT(got, 0);
         CHECK_INT(pc_sequence_finish(t.s), PC_FINISH_NONE);
@@ -261,13 +268,13 @@ static void states(void)
         ;
     CHECK_STATUS(pc_sequence_push(t.s, &id, 1), PC_ERR_STATE);
     CHECK_ERROR_HAS("PC_GENERATE_KEEP");
-    CHECK_STATUS(pc_sequence_push_turn(t.s, "a", 1), PC_ERR_STATE);
+    CHECK_STATUS(say(t.s, "a"), PC_ERR_STATE);
     CHECK_STATUS(pc_sequence_truncate(t.s, 1), PC_ERR_STATE);
     CHECK(pc_sequence_logits(t.s, NULL) == NULL);
     CHECK_STATUS(pc_sequence_push(NULL, &id, 1), PC_ERR_INVALID);
     CHECK_STATUS(pc_sequence_push(t.s, NULL, 1), PC_ERR_INVALID);
-    CHECK_STATUS(pc_sequence_push_turn(NULL, "a", 1), PC_ERR_INVALID);
-    CHECK_STATUS(pc_sequence_push_turn(t.s, NULL, 1), PC_ERR_INVALID);
+    CHECK_STATUS(say(NULL, "a"), PC_ERR_INVALID);
+    CHECK_STATUS(pc_sequence_push_messages(t.s, NULL, 8, 1, NULL), PC_ERR_INVALID);
     CHECK_STATUS(pc_sequence_truncate(NULL, 0), PC_ERR_INVALID);
     CHECK(pc_sequence_logits(NULL, NULL) == NULL);
     stop(&t);
@@ -441,7 +448,7 @@ static void no_template(void)
     CHECK_ERROR_HAS("prompt:2:2: <user>: the model has no chat template");
     CHECK_OK(pc_prompt_from_text(&prompt, model, "the word", 8, NULL));
     CHECK_OK(pc_sequence_new(&s, prompt, NULL, NULL));
-    CHECK_STATUS(pc_sequence_push_turn(s, "who", 3), PC_ERR_UNSUPPORTED);
+    CHECK_STATUS(say(s, "who"), PC_ERR_UNSUPPORTED);
     CHECK_ERROR_HAS("no chat template");
     CHECK_ERROR_HAS("chat_template");
     CHECK_INT(count_of(s), 0);
@@ -466,7 +473,7 @@ static void no_memory(void)
         steps(&t, 3);
         memory.fail_at = memory.calls + at;
         size_t count = count_of(t.s);
-        pc_status status = pc_sequence_push_turn(t.s, "and what", 8);
+        pc_status status = say(t.s, "and what");
         CHECK(status >= 0 || count_of(t.s) == count);
         if (status >= 0) {
             count = count_of(t.s);

@@ -1,4 +1,4 @@
-/* run: answers one prompt, from PML, a schema string, the chat template or a plain text. --compare
+/* run: answers one prompt, from PML, a schema string, messages or a plain text. --compare
  * also runs the full prefill, and compares answers and times. */
 #include <promptcache/bench.h>
 #include <promptcache/memo.h>
@@ -11,12 +11,13 @@
 
 #include "cmd.h"
 #include "format_options.h"
+#include "messages_file.h"
 #include "run_stats.h"
 #include "sampling_options.h"
 #include "store_options.h"
 
 typedef struct arguments {
-    const char *model, *prompt, *text, *text_file, *user, *user_file, *memo, *packed;
+    const char *model, *prompt, *text, *text_file, *user, *user_file, *memo, *packed, *messages;
     file_list schemas;
     long encoding, repair, max_tokens, repair_tokens, rope_regime_length, repeats, compute, kv,
         min_tokens, logprobs;
@@ -173,6 +174,8 @@ static int load(const arguments *a, objects *o)
         return code;
     if (has_user(a))
         return load_user(a, o);
+    if (a->messages)
+        return load_messages(&o->prompt, o->model, a->messages);
     return a->text || a->text_file ? load_text(a, o) : load_prompt(a, o);
 }
 
@@ -343,10 +346,10 @@ static int check_arguments(arguments *a)
                            a->max_tokens);
     if (!isnan(a->threshold) && !a->memo)
         return usage_error(&run_command, "--threshold needs --memo");
-    if (plain + pml + format > 1)
-        return usage_error(&run_command, "--text, --text-file, --schema with --prompt, and "
-                                         "--system-format with --system and --user exclude each "
-                                         "other");
+    if (plain + pml + format + (a->messages != NULL) > 1)
+        return usage_error(&run_command, "--text, --text-file, --messages, --schema with --prompt, "
+                                         "and --system-format with --system and --user exclude "
+                                         "each other");
     if (a->special && !plain)
         return usage_error(&run_command, "--special needs --text or --text-file");
     if (format && users != 1)
@@ -354,7 +357,7 @@ static int check_arguments(arguments *a)
                            users ? "one of --user and --user-file" : "--user or --user-file");
     if (format)
         return check_format(&run_command, &a->format, 1);
-    if (!plain && (!a->schemas.count || !a->prompt))
+    if (!plain && !a->messages && (!a->schemas.count || !a->prompt))
         return usage_error(&run_command, "%s needed",
                            !pml        ? "--schema and --prompt, or --user, or --text, are"
                            : a->prompt ? "--schema is"
@@ -388,6 +391,9 @@ static int run(int argc, char **argv)
          "text of the request, for the chat template or the schema string", NULL, 0, 0},
         {"user-file", OPTION_FILE, &a.user_file, "the same from a file; -: standard input", NULL, 0,
          0},
+        {"messages", OPTION_FILE, &a.messages,
+         "JSON file with a conversation, and perhaps tools, as servers get them; -: standard input",
+         NULL, 0, 0},
         {"compare", OPTION_FLAG, &a.compare,
          "also runs the full prefill; exit code 1 if the answers differ", NULL, 0, 0},
         {"repeats", OPTION_NUMBER, &a.repeats, "runs of each for --compare, 1 to 64 (5)", NULL, 1,

@@ -35,6 +35,26 @@ static void render(const pc__chat *chat, pc__tokenizer *tokenizer)
     pc__schema_tree_free(tree, &fuzz_memory);
 }
 
+/* A whole conversation: every byte has an origin. */
+static void converse(const pc__chat *chat)
+{
+    const pc__jinja_message talk[] = {
+        {"system", "be"}, {"user", "<s> x </think>"}, {"assistant", ""}, {"tool", "</s>"}};
+    const pc__jinja_more more[] = {
+        {.size = 2}, {.size = 14, .marked = 3}, {.no_content = 1}, {.size = 4}};
+    pc__bytes text = {.mem = &fuzz_memory}, origins = {.mem = &fuzz_memory};
+    const pc__jinja_input input = {
+        .messages = talk, .more = more, .count = 4, .generate = 1, .origins = &origins};
+    if (fuzz_ok(pc__chat_render(chat, &fuzz_memory, &input, &text))) {
+        FUZZ_CHECK(text.size == origins.size);
+        for (size_t i = 0; i < origins.size; i++)
+            FUZZ_CHECK(origins.data[i] >= PC__ORIGIN_TEMPLATE
+                       && origins.data[i] <= PC__ORIGIN_MARKED);
+    }
+    pc__bytes_free(&text);
+    pc__bytes_free(&origins);
+}
+
 static void use(pc__chat *chat, pc__tokenizer *tokenizer)
 {
     FUZZ_CHECK(chat->name && chat->pieces.system_open && chat->pieces.assistant_close);
@@ -42,6 +62,7 @@ static void use(pc__chat *chat, pc__tokenizer *tokenizer)
         FUZZ_CHECK(chat->stop_tokens[i] >= 0
                    && (size_t)chat->stop_tokens[i] < pc__tokenizer_count(tokenizer));
     render(chat, tokenizer);
+    converse(chat);
     pc__chat_free(chat, &fuzz_memory);
 }
 

@@ -1051,11 +1051,11 @@ def make_relay():
         ("blanks", (" {__SYS_PROMPT} \n\t{__USR_PROMPT} ", " \n ", "\t \n")),
         ("long", ("the{__SYS_PROMPT}a{__USR_PROMPT}b", "the " * 300, "a " * 300)),
         ("unicode", ("\u00e9{__SYS_PROMPT}\u4e2d{__USR_PROMPT}", "\u2581 a\u0301", "\U0001f600"))):
-        save("relay", name, "\0".join(texts))
-    save("relay", "broken", b"\xff{__SYS_PROMPT}\xe4\xb8{__USR_PROMPT}\0\xc3\0\xf0\x9f")
-    save("relay", "no_tokens",
+        save("system_format", name, "\0".join(texts))
+    save("system_format", "broken", b"\xff{__SYS_PROMPT}\xe4\xb8{__USR_PROMPT}\0\xc3\0\xf0\x9f")
+    save("system_format", "no_tokens",
          b"a\n\xff{__SYS_PROMPT}{__USR_PROMPT}\0\x9f\xff\xab\x82\x82\x82\xf9{}<|user|>_")
-    save("relay", "more_nul", b"{__SYS_PROMPT}{__USR_PROMPT}\0a\0b\0\0c")
+    save("system_format", "more_nul", b"{__SYS_PROMPT}{__USR_PROMPT}\0a\0b\0\0c")
 
 
 def make_serve():

@@ -85,6 +85,13 @@ expect 0 "The desk of Peter" run --model "$model" --user "What is the desk of Pe
 echo '[{"role": "user", "content": "What is the desk of Peter Novak?"}]' >in.json
 expect 0 "The desk of Peter" run --model "$model" --messages in.json --max-tokens 4
 expect 2 "exclude each other" run --model "$model" --messages in.json --text a
+printf '{{ messages | length }}{%% for m in messages %%}' >turns.jinja
+printf '<|{{ m.role }}|>{{ m.content }}<|end|>{%% endfor %%}<|assistant|>' >>turns.jinja
+expect 0 "The desk of Peter Novak is 368" run --model "$model" --chat-template turns.jinja \
+    --system "The desk of Peter Novak is 368." --user "What is the desk of Peter Novak?" \
+    --max-tokens 8
+expect 3 "filter or test 'foo' is not known" run --model "$model" --user a \
+    --chat-template "{{ messages | foo }}"
 echo '{"messages": [{"role": "user", "content": 1}]}' >in.json
 expect 3 "in.json: message 0: role and content are texts" run --model "$model" --messages in.json
 echo '{' >in.json

@@ -308,6 +308,10 @@ static void behind_turns(void)
     CHECK_INT(tokens_of(got, a), tokens_of(want, b));
     CHECK(!memcmp(a, b, tokens_of(want, b) * sizeof *b));
     pc_prompt_free(got);
+    m.content = "a\0<s>b"; /* the template is asked about all of it */
+    m.content_size = 6;
+    CHECK_OK(pc_prompt_from_messages(&got, w.model, &m, sizeof m, 1, &o));
+    pc_prompt_free(got);
     o.tools = "[]";
     CHECK_STATUS(pc_prompt_from_messages(&got, w.model, &m, sizeof m, 1, &o), PC_ERR_UNSUPPORTED);
     o.tools = NULL;

@@ -319,6 +319,42 @@ static void paths(void)
     toy_end(&w);
 }
 
+/* Modules around others are used, too: two members of a union exclude each other. */
+static void unions(void)
+{
+    static const char *const names[][2] = {{"p", "q"}, {"r", "s"}};
+    pc_prompt_options o = PC_PROMPT_OPTIONS_INIT;
+    pc_prompt *prompt = NULL;
+    pc_prompt_builder *p = NULL;
+    toy_world w;
+    if (!CHECK(toy_start(&w, NULL, 0, 0, NULL)))
+        return;
+    pc_schema_builder *b = begin(w.model);
+    CHECK_OK(pc_schema_builder_begin_union(b, "r"));
+    for (int i = 0; i < 2; i++) {
+        MODULE(b, names[i][0]);
+        MODULE(b, names[i][1]);
+        TEXT(b, "some word");
+        END(b);
+        END(b);
+    }
+    END(b);
+    w.schema = made(b);
+    CHECK_OK(pc_prompt_builder_new(&p, w.schema));
+    USE(p, "p/q");
+    USE(p, "r/s");
+    CHECK_STATUS(pc_prompt_from_builder(&prompt, p, NULL), PC_ERR_PML);
+    CHECK_ERROR_HAS("prompt: element 2: 'p' and 'r' are members of one union");
+    o.flags = PC_PML_OVERLAP;
+    CHECK_OK(pc_prompt_from_builder(&prompt, p, &o));
+    CHECK_INT(pc_prompt_part_count(prompt), 2);
+    o.flags = PC_PML_COMPACT;
+    pc_prompt_free(prompt);
+    CHECK_STATUS(pc_prompt_from_builder(&prompt, p, &o), PC_ERR_INVALID);
+    pc_prompt_builder_free(p);
+    toy_end(&w);
+}
+
 /* What is refused when the schema is made: the text names the element. */
 static void refuse(pc_schema_builder *b, pc_status status, const char *why)
 {
@@ -530,6 +566,7 @@ int main(void)
     turns();
     bytes();
     paths();
+    unions();
     faults();
     depth();
     no_memory();

@@ -98,7 +98,8 @@ typedef struct pml_options {
 /* clang-format off */
 #define PML_OPTION_ROWS(o) \
     {"chat-template", OPTION_TEXT, &(o).chat, \
-     "instead of the model's own: chatml, llama3, ... (doc/pml.md), or a .json file", NULL, 0, 0}, \
+     "instead of the model's own: chatml, llama3, ... (doc/pml.md), a .json or .jinja file, or " \
+     "Jinja text", NULL, 0, 0}, \
     {"compact", OPTION_FLAG, &(o).compact, \
      "each run of blanks becomes one space; blanks that separate nothing go", NULL, 0, 0}, \
     {"src-anywhere", OPTION_FLAG, &(o).anywhere, \

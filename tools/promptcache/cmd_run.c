@@ -110,6 +110,22 @@ static int load_text(const arguments *a, objects *o)
     return code;
 }
 
+/* For a chat template that runs, but is not known in pieces: the system prompt has no states of its
+ * own then. */
+static pc_status load_talk(const arguments *a, objects *o, const char *user, size_t user_size)
+{
+    size_t size = a->format.system ? strlen(a->format.system) : 0;
+    char *read = a->format.system_file ? read_text(a->format.system_file, TEXT_BYTES, &size) : NULL;
+    const char *system = a->format.system ? a->format.system : read;
+    const pc_message talk[] = {{.role = "system", .content = system, .content_size = size},
+                               {.role = "user", .content = user, .content_size = user_size}};
+    size_t from = size == 0;
+    pc_status status = pc_prompt_from_messages(&o->prompt, o->model, talk + from, sizeof *talk,
+                                               2 - from, NULL);
+    free(read);
+    return status;
+}
+
 static int load_user(const arguments *a, objects *o)
 {
     size_t size = a->user ? strlen(a->user) : 0;
@@ -119,6 +135,8 @@ static int load_user(const arguments *a, objects *o)
         return EXIT_INPUT;
     if ((status = load_format(&o->schemas[0], o->model, &a->format)) >= 0)
         status = pc_prompt_fill(&o->prompt, o->schemas[0], a->user ? a->user : read, size, NULL);
+    if (status == PC_ERR_UNSUPPORTED && !a->format.format && !a->format.format_file)
+        status = load_talk(a, o, a->user ? a->user : read, size);
     free(read);
     return status < 0 ? pml_error(o->schemas[0] ? "prompt" : "schema string", status) : -1;
 }

@@ -153,6 +153,7 @@ enum {
     /* pages of K alone, with one head: the values are its last v_dim dimensions */
     PC_LAYOUT_LATENT = 2,
     PC_LAYOUT_MODEL_PAGES = 3,  /* pages of what ops.export_layer gives */
+    PC_LAYOUT_SEQUENCE = 4,     /* the head of a saved sequence (pc_sequence_save) */
     PC_LAYOUT_APPLICATION = 256 /* first id for layouts of the application */
 };
 
@@ -242,6 +243,7 @@ typedef struct pc_put_options {
     const void *salt; /* whose quota counts it; NULL: the cache's */
     size_t salt_size; /* bytes of salt */
     uint64_t flags;   /* PC_PUT_… */
+    uint64_t tiers;   /* bits 1 << PC_TIER_…: those that may have it; 0: all */
 } pc_put_options;
 
 /* Stores a segment. The cache takes a reference of its own. The tiers below RAM get it later, from
@@ -260,13 +262,106 @@ typedef struct pc_get_info {
     double seconds; /* seconds of the whole call */
 } pc_get_info;
 
-/* Finds a segment in any tier. Blocks, at most for cost_seconds or the tiers' deadlines.
+typedef struct pc_get_options {
+    size_t struct_size;
+    /* Of computing a segment: loading is given up when it takes longer. 0: no limit. */
+    double cost_seconds;
+    double deadline_seconds; /* of the whole call; 0: the cache's */
+    uint64_t tiers;          /* bits 1 << PC_TIER_…: looks only there; 0: all */
+} pc_get_options;
+
+/* Finds a segment. Blocks, at most for cost_seconds or until the deadline.
  * *out: a reference for the caller. info may be NULL.
  * expect: model, position scheme, dtype, layout, shape, RoPE regime, tokens and block sizes must
- * all agree; blocks are not read. cost_seconds: of computing it; loading is given up when it takes
- * longer; 0: no limit. Returns PC_MISS, with a reason in info. */
+ * all agree; blocks are not read. Returns PC_MISS, with a reason in info. */
 PC_API pc_status pc_cache_get(pc_segment **out, pc_cache *cache, const uint8_t key[32],
-                              const pc_raw *expect, double cost_seconds, pc_get_info *info);
+                              const pc_raw *expect, const pc_get_options *options,
+                              pc_get_info *info);
+
+/* ---- Many keys at once, in tiers of the caller's choice */
+
+/* Tiers of a call: bits 1 << PC_TIER_…; 0: all that the cache has. A call that names only tiers
+ * that the cache lacks is PC_ERR_INVALID. */
+
+typedef struct pc_find_options {
+    size_t struct_size;
+    uint64_t tiers;          /* looks only there */
+    double deadline_seconds; /* for a server's answer; 0: the cache's */
+} pc_find_options;
+
+/* How many of a chain of keys, from the first on, are in some tier. Loads nothing, counts no
+ * look-up and changes no eviction score. Costs a microsecond for each key, for keys that only DISK
+ * may have a look into its directory, and for REMOTE one round trip for each 512 keys and server.
+ * A record may still turn out damaged or evicted when it is read.
+ * keys: [count * 32] one behind the other.
+ * tiers: [count] PC_TIER_… of each key (the first of RAM, COMPRESSED, DISK, REMOTE), also behind
+ * the first that is missing; PC_TIER_NONE: nowhere. May be NULL. A server that does not answer has
+ * nothing. */
+PC_API pc_status pc_cache_find(pc_cache *cache, const uint8_t *keys, size_t count, size_t *found,
+                               uint32_t *tiers, const pc_find_options *options);
+
+/* One entry that is wanted. */
+typedef struct pc_get_entry {
+    const uint8_t *key;          /* [32] */
+    const int32_t *tokens;       /* [token_count] ids */
+    const int64_t *relative;     /* [token_count]; NULL: 0, 1, 2, … */
+    size_t token_count;          /* length of tokens */
+    const uint64_t *block_bytes; /* [block_count of `expect`]; NULL: those of `expect` */
+    /* [block_count of `expect`] where to write each block, in memory of the host. NULL: the entry
+     * becomes a segment. */
+    void *const *blocks;
+} pc_get_entry;
+
+typedef struct pc_load pc_load; /* loads of many entries */
+
+/* Starts to load many entries [count], in this order. expect: what they must be, as of
+ * pc_cache_get, but for tokens, relative, token_count and blocks, which are the entries'. All is
+ * copied; memory of an entry's blocks stays until the entry is done, or the load is freed.
+ * What goes into the caller's blocks is read or decoded there, by threads of the cache, and does
+ * not get into RAM; what RAM has is copied.
+ * Handle: one thread at a time. */
+PC_API pc_status pc_cache_get_many(pc_load **out, pc_cache *cache, const pc_raw *expect,
+                                   const pc_get_entry *wanted, size_t wanted_stride, size_t count,
+                                   const pc_get_options *options);
+/* Waits until all entries are done, but no longer than `seconds` (0: not at all). Returns PC_OK, or
+ * PC_AGAIN: some are not done yet. Every entry is done soon after the deadline. */
+PC_API pc_status pc_load_wait(pc_load *load, double seconds);
+/* Does not wait. *done (may be NULL): how many entries from the first on are done. Returns as
+ * pc_load_wait. */
+PC_API pc_status pc_load_poll(pc_load *load, size_t *done);
+/* The result of one entry: PC_OK; PC_AGAIN: it is not done; PC_MISS, with a reason in info, and
+ * blocks of any contents. *segment: a reference for the caller, NULL for an entry with blocks and
+ * of a miss. segment and info may be NULL. Returns PC_ERR_NOT_FOUND: there is no such entry. */
+PC_API pc_status pc_load_result(pc_load *load, size_t index, pc_segment **segment,
+                                pc_get_info *info);
+/* Gives up what is not done. When it returns, nothing is written to the caller's blocks any more:
+ * it waits for the blocks that are being read at this moment. */
+PC_API void pc_load_free(pc_load *load);
+
+/* Starts to load entries into free room of RAM, and does not wait. Their blocks are not used.
+ * *started (may be NULL): how many loads have begun; others are in RAM, in no tier, or do not fit
+ * into the queue. */
+PC_API pc_status pc_cache_prefetch(pc_cache *cache, const pc_raw *expect,
+                                   const pc_get_entry *wanted, size_t wanted_stride, size_t count,
+                                   const pc_get_options *options, size_t *started);
+
+typedef struct pc_remove_options {
+    size_t struct_size;
+    uint64_t tiers; /* removes only there */
+} pc_remove_options;
+
+/* Removes entries, also from what is on its way to a tier, and also if they are in use or pinned:
+ * users keep their references. *removed (may be NULL): keys that some tier had. Returns an error of
+ * a tier that may still have one (PC_ERR_STATE: read-only; PC_ERR_IO); the rest is removed.
+ * keys: [count * 32]. */
+PC_API pc_status pc_cache_remove(pc_cache *cache, const uint8_t *keys, size_t count,
+                                 size_t *removed, const pc_remove_options *options);
+
+/* As pc_cache_put, of a copy: nothing of raw is needed afterwards. Room is made before anything is
+ * copied, in RAM, or for what waits to be written; what is refused is not copied.
+ * Returns PC_EXISTS and PC_MISS as pc_cache_put. */
+PC_API pc_status pc_cache_put_copy(pc_cache *cache, const uint8_t key[32], const pc_raw *raw,
+                                   const pc_put_options *options);
 
 /* ---- INIT macros */
 
@@ -279,7 +374,10 @@ PC_API pc_status pc_cache_get(pc_segment **out, pc_cache *cache, const uint8_t k
 #define PC_KEY_PARTS_INIT {sizeof(pc_key_parts), NULL, NULL, NULL, 0, 0, 0, 0, 0, NULL, 0}
 #define PC_RAW_INIT {sizeof(pc_raw), NULL, {0}, 0, 0, 0, 0, 0, 0, 0, 0, 0, NULL, NULL, 0, NULL, \
     NULL, 0}
-#define PC_PUT_OPTIONS_INIT {sizeof(pc_put_options), 0, 0, 0, 0, NULL, NULL, 0, 0}
+#define PC_PUT_OPTIONS_INIT {sizeof(pc_put_options), 0, 0, 0, 0, NULL, NULL, 0, 0, 0}
+#define PC_GET_OPTIONS_INIT {sizeof(pc_get_options), 0, 0, 0}
+#define PC_FIND_OPTIONS_INIT {sizeof(pc_find_options), 0, 0}
+#define PC_REMOVE_OPTIONS_INIT {sizeof(pc_remove_options), 0}
 #define PC_GET_INFO_INIT {sizeof(pc_get_info), 0, 0, 0, 0, 0}
 /* clang-format on */
 
@@ -291,6 +389,9 @@ PC_API void pc_key_segment_args_init(pc_key_segment_args *args, size_t size);
 PC_API void pc_key_parts_init(pc_key_parts *parts, size_t size);
 PC_API void pc_raw_init(pc_raw *raw, size_t size);
 PC_API void pc_put_options_init(pc_put_options *options, size_t size);
+PC_API void pc_get_options_init(pc_get_options *options, size_t size);
+PC_API void pc_find_options_init(pc_find_options *options, size_t size);
+PC_API void pc_remove_options_init(pc_remove_options *options, size_t size);
 PC_API void pc_get_info_init(pc_get_info *info, size_t size);
 
 #ifdef __cplusplus

@@ -52,20 +52,31 @@ pc_status pc__cache_put(pc_cache *cache, const pc__entry_desc *desc, const pc__i
     uint32_t why = PC_REASON_NONE;
     pc_segment *stored = NULL;
     pc_status status;
-    int admitted = 0, lower = image && cache->has_lower;
+    int admitted = 0, lower = image && cache->has_lower,
+        in_ram = pc__tiers_have(desc->tiers, PC_TIER_RAM);
     if (winner)
         *winner = NULL;
     PC__TRY_RETURN(pc__cache_check(cache, "a request"));
     if (lower) {
-        PC__TRY_RETURN(set_description(cache, desc, image, segment));
+        status = set_description(cache, desc, image, segment);
+        if (status < 0) {
+            if (desc->reserved)
+                pc__ram_tier_unreserve(cache->ram, desc->reserved);
+            return status;
+        }
         admitted = pc__write_is_admitted(cache, desc);
         if (!admitted)
             atomic_store_explicit(&segment->not_written, PC__NOT_ADMITTED, memory_order_relaxed);
     }
-    status = pc__ram_tier_put(cache->ram, desc, segment, &stored, &why);
+    status = in_ram ? pc__ram_tier_put(cache->ram, desc, segment, &stored, &why) : PC_MISS;
     if (reason)
         *reason = why;
-    if (status == PC_OK && stored != segment) {
+    if (!in_ram) {
+        if (admitted && pc__write_behind(cache, desc, segment, 0))
+            status = PC_OK;
+        else if (reason)
+            *reason = PC_REASON_NO_ROOM;
+    } else if (status == PC_OK && stored != segment) {
         status = PC_EXISTS;
         if (lower)
             pc__write_reused(cache, &desc->key, stored, desc->wait_for_room);

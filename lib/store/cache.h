@@ -35,6 +35,8 @@ typedef struct pc__load_request {
     double cost;                    /* seconds that computing it should take; 0: unknown */
     double queue_cost;       /* seconds that the request computes before it needs the segment */
     const pc_allocator *mem; /* of the segment; NULL: the context's */
+    uint32_t tiers;          /* bits 1 << PC_TIER_…: only these are asked; 0: all */
+    double deadline;         /* pc__now clock; 0: by the cache's deadline */
 } pc__load_request;
 /* PC_OK: *out is a reference on a load. PC_MISS: no tier has it, or *reason says why a load does
  * not pay. */
@@ -64,8 +66,28 @@ uint64_t pc__load_bytes(const pc__load *load); /* read */
 /* The caller no longer waits. A block that is being read is finished, and the segment goes into RAM
  * if there is room. NULL does nothing. */
 void pc__load_drop(pc__load *load);
+/* Copies the states of one key into given memory, without a segment: from `segment` if that is not
+ * NULL (the load takes the reference over, on failure too), else from the tiers of request->tiers
+ * below RAM. Nothing of it gets into RAM. request->image has sizes of blocks; blocks [block_count]
+ * are copied, their memory stays until pc__load_end. The request's ops, owner and desc are not
+ * used. As pc__cache_lookup_async, but always a load of its own. */
+pc_status pc__cache_load_into(pc_cache *cache, const pc__load_request *request,
+                              uint8_t *const *blocks, pc_segment *segment, pc__load **out,
+                              uint32_t *reason);
+/* Of such a load that is done: PC_OK, with lossy and other_kernels as of a segment; PC_MISS,
+ * *reason. */
+pc_status pc__load_filled(pc__load *load, uint32_t *lossy, uint32_t *other_kernels,
+                          uint32_t *reason);
+/* Nobody waits for such a load any more. NULL does nothing. */
+void pc__load_give_up(pc__load *load);
+/* Gives up and drops it; when it returns, nothing is written to the given memory any more. It waits
+ * for one block at most, and not for a load that has not begun. NULL does nothing. */
+void pc__load_end(pc__load *load);
 /* Loads into free room; nobody waits. PC_OK: started; PC_MISS. */
 pc_status pc__cache_prefetch(pc_cache *cache, const pc__load_request *request);
+/* Of `tiers` (0: all): bits of the tiers of this cache that outlive the process and may be written
+ * to. */
+uint32_t pc__cache_persistent(const pc_cache *cache, uint32_t tiers);
 /* 1: there are tiers below RAM. */
 int pc__cache_has_lower(const pc_cache *cache);
 uint64_t pc__cache_flags(const pc_cache *cache);
@@ -90,6 +112,22 @@ void pc__cache_write_dropped(pc_cache *cache, const pc__id *key, pc_segment *seg
  * from RAM. Their memory is free on return, unless a lower tier is still writing them at its
  * deadline. Returns the bytes; 0: none is idle. */
 uint64_t pc__cache_free_for_owner(pc_cache *cache, const void *owner, uint64_t bytes);
+/* Bits 1 << PC_TIER_… of the tiers of `tiers` (0: all) that have each key, into has [count]. Counts
+ * no look-up. A tier that does not answer before the deadline (pc__now clock) has nothing. */
+pc_status pc__cache_find(pc_cache *cache, const pc__id *keys, size_t count, uint32_t tiers,
+                         double deadline, uint32_t *has);
+/* Removes an entry from the tiers of `tiers` (0: all), also from those on the way there. PC_MISS:
+ * none had it. An error of a tier: the others have removed it. */
+pc_status pc__cache_remove(pc_cache *cache, const pc__id *key, uint32_t tiers);
+/* As pc__cache_put without a segment: copies the states that `image` (with blocks) describes, if
+ * they may stay in RAM or on the way to a lower tier. Nothing is copied otherwise. PC_EXISTS: RAM
+ * has the key. PC_MISS: *reason. */
+pc_status pc__cache_put_copy(pc_cache *cache, const pc__entry_desc *desc, const pc__image *image,
+                             uint32_t *reason);
+/* PC_ERR_INVALID: NULL. PC_ERR_STATE: a child after fork() has it from its parent. */
+pc_status pc__cache_check(const pc_cache *cache, const char *call);
+/* PC_ERR_INVALID: `tiers` (0: all) has bits of no tier, or of none that the cache has. */
+pc_status pc__cache_check_tiers(const pc_cache *cache, uint64_t tiers, const char *call);
 /* 1: a segment with this content is in some tier, whatever its parent. Counts no look-up. */
 int pc__cache_has_content(pc_cache *cache, const pc__id *content);
 /* The library's own pins, counted. PC_MISS: not there. */

@@ -1,6 +1,7 @@
 /* What the files of the cache share: cache_new.c (options, tiers, end), cache.c (RAM, pins,
  * statistics), cache_load.c, cache_load_read.c and cache_layer_stream.c (loads from below RAM),
- * cache_write_behind.c, cache_states.c (states of applications), cache_metrics.c.
+ * cache_write_behind.c, cache_states.c (states of applications), cache_put_copy.c,
+ * cache_get_many.c, cache_find.c (many keys, removal), cache_metrics.c.
  *
  * Memory. RAM has ram_bytes. With lower tiers a sixteenth of that (1 MiB at least, in addition if
  * the budget is below 16 MiB) is for segments that wait to be written and are no longer in RAM:
@@ -69,6 +70,9 @@ struct pc_cache {
     pthread_cond_t load_done;
     pc__hash_table loads; /* running, by key */
     double backlog;       /* seconds that these should take */
+    /* Keys that were removed while something was on its way to a tier (cache_find.c). */
+    struct pc__removals *removals;
+    uint64_t removed, on_the_way; /* removals so far; loads and writes that wait or run */
 
     /* Bytes that wait to be written, and their limits: in RAM; no longer in RAM. */
     uint64_t room_inside, room_outside;
@@ -85,16 +89,16 @@ pc_status pc__cache_new_over(pc_cache **out, pc_context *context, const pc_cache
 /* 1: this process is a child after fork() and has it, with its threads and files, from its parent.
  */
 int pc__cache_is_inherited(const pc_cache *cache);
-/* PC_ERR_INVALID: NULL. PC_ERR_STATE: a child after fork() has it from its parent. */
-pc_status pc__cache_check(const pc_cache *cache, const char *call);
 
 void pc__cache_report_event(const pc_cache *cache, uint32_t kind, uint32_t tier, uint32_t reason,
                             const pc__id *key, const pc_segment *segment);
 
 void pc__cache_tier_stats(pc_cache *cache, uint32_t tier, pc_tier_stats *stats); /* adds to zeros */
 
-/* Queues the writes of a segment to the lower tiers. `in_ram`: RAM keeps it. */
-void pc__write_behind(pc_cache *cache, const pc__entry_desc *desc, pc_segment *segment, int in_ram);
+/* Queues the writes of a segment to the lower tiers of desc->tiers. `in_ram`: RAM keeps it. Returns
+ * 0 if nothing waits. */
+uint64_t pc__write_behind(pc_cache *cache, const pc__entry_desc *desc, pc_segment *segment,
+                          int in_ram);
 /* 1: the entry may be written now; else its key is remembered until it is stored again. */
 int pc__write_is_admitted(pc_cache *cache, const pc__entry_desc *desc);
 /* A segment has been used again; nothing happens unless it was not written. `wait`: for room. */
@@ -102,8 +106,19 @@ void pc__write_reused(pc_cache *cache, const pc__id *key, pc_segment *segment, u
 uint64_t pc__cache_dropped(const pc_cache *cache); /* of all tiers */
 /* RAM is about to evict it (pc__ram_tier_options.evicting). */
 void pc__write_evicted(void *cache, const pc__entry_desc *desc, pc_segment *segment);
-/* It was loaded from the tier `from`; tiers above that may get it. */
-void pc__promote(pc_cache *cache, uint32_t from, pc_segment *segment);
+/* It was loaded from the tier `from`; tiers above that may get it, unless it was removed since
+ * `entered`. */
+void pc__promote(pc_cache *cache, uint32_t from, pc_segment *segment, uint64_t entered);
+
+/* Reads and checks the options of pc_cache_get and pc_cache_get_many. */
+pc_status pc__cache_get_options(pc_get_options *o, const pc_get_options *options, pc_cache *cache,
+                                const char *call);
+
+/* Under load_lock. A load or a write begins to wait: its number in the order of removals. */
+uint64_t pc__removals_enter(pc_cache *cache);
+void pc__removals_leave(pc_cache *cache);
+/* 1: this key was removed from the tier after `entered`. */
+int pc__removals_have(const pc_cache *cache, const pc__id *key, uint32_t tier, uint64_t entered);
 
 struct pc__load {
     pc__io_job job; /* first: the job is the load */
@@ -119,14 +134,22 @@ struct pc__load {
     int has_owner_ref; /* until a segment takes it over */
     uint64_t bytes;
     double cost, expected_seconds, deadline;
-    int began_as_prefetch; /* its deadline counts from the start of reading */
-    uint32_t first_tier;   /* asked first */
-    atomic_int prefetch;   /* 1: takes free room only; 0 once somebody waits */
+    uint32_t tiers;                /* of the request */
+    uint8_t **into;                /* of pc__cache_load_into; NULL: it makes a segment */
+    pc_segment *from;              /* of pc__cache_load_into: copied, no tier is asked */
+    uint32_t lossy, other_kernels; /* of pc__cache_load_into, when it is done */
+    int began_as_prefetch;         /* its deadline counts from the start of reading */
+    uint32_t first_tier;           /* asked first */
+    atomic_int prefetch;           /* 1: takes free room only; 0 once somebody waits */
 
     /* under load_lock */
     double due;
     size_t waiters;
     int listed; /* in cache->loads */
+    int begun;  /* a thread reads: */
+    pthread_t reader;
+    int storing;      /* the segment is on its way into RAM; a removal waits for that */
+    uint64_t entered; /* pc__removals_enter */
     pc_segment *segment;
     uint32_t reason, tier;
     uint64_t bytes_read;

@@ -13,7 +13,8 @@ static pc__load *find_load(pc_cache *cache, const pc__id *key)
 static void unlist_load(pc__load *load)
 {
     pc_cache *cache = load->cache;
-    pc__hash_table_remove(&cache->loads, &load->by_key);
+    if (load->listed)
+        pc__hash_table_remove(&cache->loads, &load->by_key);
     load->listed = 0;
     cache->backlog -= load->expected_seconds < cache->backlog ? load->expected_seconds
                                                               : cache->backlog;
@@ -27,9 +28,11 @@ void pc__load_unref(pc__load *load)
     mem = load->cache->context->mem;
     pc__segment_unref(load->segment);
     pc__segment_unref(load->early);
+    pc__segment_unref(load->from);
     if (load->has_owner_ref && load->ops->drop_owner)
         load->ops->drop_owner(load->owner);
     pc__free(&mem, load->ready);
+    pc__free(&mem, load->into);
     pc__free(&mem, load->image);
     pc__free(&mem, load);
 }
@@ -46,8 +49,9 @@ static uint32_t best_tier(pc_cache *cache, const pc__load_request *request,
         uint64_t bytes = 0;
         uint32_t refused = PC_REASON_NONE;
         double seconds;
-        int there = tier && tier->ops->may_have(tier, key, &bytes);
-        if (tier && !there && tier->ops->absence_reason)
+        int there = tier && pc__tiers_have(request->tiers, t)
+                    && tier->ops->may_have(tier, key, &bytes);
+        if (tier && !there && pc__tiers_have(request->tiers, t) && tier->ops->absence_reason)
             refused = tier->ops->absence_reason(tier, key);
         if (there && !(cache->flags & PC_CACHE_ALWAYS_LOAD))
             refused = pc__estimate_refusal(&cache->estimate, t, pc__now(), NULL);
@@ -102,7 +106,8 @@ static pc_segment *take_unwanted_segment(pc__load *load)
     return segment;
 }
 
-/* The reading thread drops what it holds before others learn that the load is done. */
+/* The reading thread drops what it holds before others learn that the load is done. `reason` NONE:
+ * it has succeeded. */
 static void end_load(pc__load *load, uint32_t reason)
 {
     pc_cache *cache = load->cache;
@@ -110,7 +115,8 @@ static void end_load(pc__load *load, uint32_t reason)
     pthread_mutex_lock(&cache->load_lock);
     load->reason = reason;
     unlist_load(load);
-    atomic_store_explicit(&load->done, load->segment ? 1 : -1, memory_order_release);
+    pc__removals_leave(cache);
+    atomic_store_explicit(&load->done, reason == PC_REASON_NONE ? 1 : -1, memory_order_release);
     pthread_cond_broadcast(&cache->load_done);
     segment = take_unwanted_segment(load);
     pthread_mutex_unlock(&cache->load_lock);
@@ -124,20 +130,24 @@ static int has_no_waiter(pc__load *load)
     int none;
     pthread_mutex_lock(&load->cache->load_lock);
     none = !load->waiters && !atomic_load(&load->prefetch);
+    load->begun = !none;
+    load->reader = pthread_self();
     pthread_mutex_unlock(&load->cache->load_lock);
     return none;
 }
 
-/* Asks the tiers in order, the expected one first. Returns the reason of the first failure. */
+/* Asks the tiers in order, the expected one first. PC_REASON_NONE: one had it; else the reason of
+ * the first failure. */
 static uint32_t ask_tiers(pc__load *load)
 {
     pc_cache *cache = load->cache;
     uint32_t reason = PC_REASON_NONE;
     uint64_t bytes;
-    for (uint32_t i = PC_TIER_NONE; !load->segment && i < PC_TIER_COUNT; i++) {
+    for (uint32_t i = PC_TIER_NONE; i < PC_TIER_COUNT; i++) {
+        pc_status status;
         uint32_t t = i == PC_TIER_NONE ? load->first_tier : i;
         pc__tier *tier = cache->tiers[t];
-        if (!tier || (i && t == load->first_tier))
+        if (!tier || (i && t == load->first_tier) || !pc__tiers_have(load->tiers, t))
             continue;
         if (i
             && (!tier->ops->may_have(tier, &load->image->key, &bytes)
@@ -145,10 +155,33 @@ static uint32_t ask_tiers(pc__load *load)
             continue;
         if (pc__now() > load->deadline)
             return reason ? reason : PC_REASON_DEADLINE;
-        if (pc__load_read(load, t) < 0 && !reason)
+        status = pc__load_read(load, t);
+        if (status == PC_OK)
+            return PC_REASON_NONE;
+        if (status < 0 && !reason)
             reason = load->reason;
     }
     return reason ? reason : PC_REASON_FIRST_USE;
+}
+
+/* Of a segment in RAM, into given memory. */
+static uint32_t copy_segment(pc__load *load)
+{
+    pc_raw raw = PC_RAW_INIT;
+    const pc__image *image = load->image;
+    if (pc_segment_raw(load->from, &raw) < 0 || raw.block_count != image->block_count)
+        return PC_REASON_FOREIGN;
+    for (size_t b = 0; b < raw.block_count; b++)
+        if (raw.block_bytes[b] != image->block_bytes[b])
+            return PC_REASON_FOREIGN;
+    for (size_t b = 0; b < raw.block_count; b++)
+        memcpy(load->into[b], raw.blocks[b], (size_t)raw.block_bytes[b]);
+    load->lossy = raw.lossy;
+    load->other_kernels = load->from->other_kernels;
+    load->tier = PC_TIER_RAM;
+    pc__segment_unref(load->from);
+    load->from = NULL;
+    return PC_REASON_NONE;
 }
 
 static void run_load(pc__io_job *job, int give_up)
@@ -158,11 +191,13 @@ static void run_load(pc__io_job *job, int give_up)
     if (load->began_as_prefetch)
         load->deadline = pc__now() + load->cache->deadline;
     if (!give_up && !has_no_waiter(load)) {
-        reason = ask_tiers(load);
+        reason = load->from ? copy_segment(load) : ask_tiers(load);
         if (load->segment)
-            pc__promote(load->cache, load->tier, load->segment);
+            pc__promote(load->cache, load->tier, load->segment, load->entered);
+        if (!reason && load->into && load->tier != PC_TIER_RAM)
+            atomic_fetch_add(&load->cache->counts.hits, 1);
     }
-    end_load(load, load->segment ? PC_REASON_NONE : reason);
+    end_load(load, reason);
 }
 
 static pc__load *new_load(pc_cache *cache, const pc__load_request *request)
@@ -184,7 +219,8 @@ static pc__load *new_load(pc_cache *cache, const pc__load_request *request)
     load->owner = request->owner;
     load->bytes = request->bytes;
     load->cost = request->cost;
-    load->deadline = pc__now() + cache->deadline;
+    load->deadline = request->deadline > 0 ? request->deadline : pc__now() + cache->deadline;
+    load->tiers = request->tiers;
     if (request->ref_owner)
         request->ref_owner(request->owner);
     load->ref_owner = request->ref_owner;
@@ -196,7 +232,8 @@ static pc__load *new_load(pc_cache *cache, const pc__load_request *request)
 static pc_status join_load(pc__load *load, const pc__load_request *request, pc__load **out)
 {
     const pc__image *image = load->image;
-    if (!pc__payload_serves(load->ops, load->owner, request->ops, request->owner))
+    if (!pc__payload_serves(load->ops, load->owner, request->ops, request->owner)
+        || !pc__tiers_have(request->tiers, load->first_tier))
         return PC_MISS;
     if (image->tokens != request->image->tokens
         || (image->tokens
@@ -234,19 +271,23 @@ static pc_status queue_load(pc_cache *cache, pc__load *load, size_t waiters)
 {
     pc_status status = PC_OK;
     pthread_mutex_lock(&cache->load_lock);
-    if (find_load(cache, &load->image->key)) {
+    if (!load->into && find_load(cache, &load->image->key)) {
         status = PC_AGAIN;
-    } else if ((status = pc__hash_table_reserve(&cache->loads, &cache->context->mem)) >= 0) {
-        pc__hash_table_add(&cache->loads, &load->by_key, pc__id_hash(&load->image->key));
-        load->listed = 1;
+    } else if (load->into
+               || (status = pc__hash_table_reserve(&cache->loads, &cache->context->mem)) >= 0) {
+        if (!load->into)
+            pc__hash_table_add(&cache->loads, &load->by_key, pc__id_hash(&load->image->key));
+        load->listed = !load->into;
         load->due = pc__now() + cache->backlog / (double)pc__io_threads(cache->io)
                     + load->expected_seconds;
         cache->backlog += load->expected_seconds;
         load->waiters = waiters;
+        load->entered = pc__removals_enter(cache);
         atomic_fetch_add_explicit(&load->references, waiters, memory_order_relaxed);
         if (!pc__io_add(cache->io, load->prefetch ? PC__IO_PREFETCH : PC__IO_LOAD, &load->job)) {
             atomic_fetch_sub_explicit(&load->references, waiters, memory_order_relaxed);
             unlist_load(load);
+            pc__removals_leave(cache);
             status = PC_MISS;
         }
     }
@@ -280,6 +321,20 @@ static pc_status start_load(pc_cache *cache, const pc__load_request *request, ui
     return status;
 }
 
+/* The first tier, or PC_TIER_NONE: *reason. */
+static uint32_t choose_tier(pc_cache *cache, const pc__load_request *request,
+                            double *expected_seconds, uint32_t *reason)
+{
+    uint32_t tier;
+    *reason = PC_REASON_FIRST_USE;
+    tier = cache->has_lower ? best_tier(cache, request, expected_seconds, reason) : PC_TIER_NONE;
+    if (tier == PC_TIER_NONE || should_load(cache, request, tier, *expected_seconds))
+        return tier;
+    *reason = PC_REASON_SLOW;
+    atomic_fetch_add(&cache->counts.slower_than_compute[tier], 1);
+    return PC_TIER_NONE;
+}
+
 pc_status pc__cache_lookup_async(pc_cache *cache, const pc__load_request *request, pc__load **out,
                                  uint32_t *reason)
 {
@@ -295,17 +350,102 @@ pc_status pc__cache_lookup_async(pc_cache *cache, const pc__load_request *reques
         status = join_running_load(cache, request, out);
         if (status != PC_AGAIN)
             return status;
-        tier = best_tier(cache, request, &expected_seconds, reason);
+        tier = choose_tier(cache, request, &expected_seconds, reason);
         if (tier == PC_TIER_NONE)
             return PC_MISS;
         *reason = PC_REASON_SLOW;
-        if (!should_load(cache, request, tier, expected_seconds)) {
-            atomic_fetch_add(&cache->counts.slower_than_compute[tier], 1);
-            return PC_MISS;
-        }
         status = start_load(cache, request, tier, expected_seconds, out);
     } while (status == PC_AGAIN);
     return status;
+}
+
+/* Without threads, or with a full queue, a segment is copied at once. */
+static pc_status start_load_into(pc_cache *cache, pc__load *load)
+{
+    pc_status status = cache->io ? queue_load(cache, load, 1) : PC_MISS;
+    if (status == PC_OK || !load->from)
+        return status;
+    pthread_mutex_lock(&cache->load_lock);
+    load->waiters = 1;
+    load->entered = pc__removals_enter(cache);
+    pthread_mutex_unlock(&cache->load_lock);
+    atomic_fetch_add_explicit(&load->references, 1, memory_order_relaxed);
+    run_load(&load->job, 0);
+    return PC_OK;
+}
+
+pc_status pc__cache_load_into(pc_cache *cache, const pc__load_request *request,
+                              uint8_t *const *blocks, pc_segment *segment, pc__load **out,
+                              uint32_t *reason)
+{
+    static const pc__payload_ops none = {0};
+    pc__entry_desc desc = {.key = request->image->key, .cost = request->cost};
+    pc__load_request r = *request;
+    double expected_seconds = 0;
+    uint32_t tier = PC_TIER_RAM;
+    pc__load *load;
+    pc_status status = PC_ERR_NOMEM;
+    *out = NULL;
+    if (!segment && (tier = choose_tier(cache, request, &expected_seconds, reason)) == PC_TIER_NONE)
+        return PC_MISS;
+    *reason = PC_REASON_SLOW;
+    r.ops = &none;
+    r.owner = NULL;
+    r.ref_owner = NULL;
+    r.desc = &desc;
+    load = new_load(cache, &r);
+    if (load)
+        load->into = pc__calloc(&cache->context->mem, r.image->block_count, sizeof(*load->into));
+    if (!load || !load->into) {
+        pc__segment_unref(segment);
+        if (load)
+            pc__load_unref(load);
+        return status;
+    }
+    memcpy(load->into, blocks, r.image->block_count * sizeof *blocks);
+    load->from = segment;
+    load->first_tier = tier;
+    load->expected_seconds = expected_seconds;
+    status = start_load_into(cache, load);
+    if (status == PC_OK)
+        *out = load;
+    else
+        pc__load_unref(load);
+    return status;
+}
+
+pc_status pc__load_filled(pc__load *load, uint32_t *lossy, uint32_t *other_kernels,
+                          uint32_t *reason)
+{
+    *lossy = load->lossy;
+    *other_kernels = load->other_kernels;
+    *reason = load->reason;
+    return pc__load_succeeded(load) ? PC_OK : PC_MISS;
+}
+
+void pc__load_give_up(pc__load *load)
+{
+    if (!load)
+        return;
+    pthread_mutex_lock(&load->cache->load_lock);
+    load->waiters = 0;
+    pthread_mutex_unlock(&load->cache->load_lock);
+}
+
+void pc__load_end(pc__load *load)
+{
+    pc_cache *cache;
+    if (!load)
+        return;
+    cache = load->cache;
+    pc__load_give_up(load);
+    pthread_mutex_lock(&cache->load_lock);
+    /* In a callback on the reading thread: it goes on with no block when it comes back. */
+    while (load->into && load->begun && !pc__load_is_done(load)
+           && !pthread_equal(load->reader, pthread_self()))
+        pthread_cond_wait(&cache->load_done, &cache->load_lock);
+    pthread_mutex_unlock(&cache->load_lock);
+    pc__load_unref(load);
 }
 
 pc_status pc__cache_prefetch(pc_cache *cache, const pc__load_request *request)
@@ -314,7 +454,8 @@ pc_status pc__cache_prefetch(pc_cache *cache, const pc__load_request *request)
     double expected_seconds = 0;
     pc_status status;
     PC__TRY_RETURN(pc__cache_check(cache, "a request"));
-    if (!cache->has_lower || pc__ram_tier_has(cache->ram, &request->image->key))
+    if (!cache->has_lower || !pc__tiers_have(request->tiers, PC_TIER_RAM)
+        || pc__ram_tier_has(cache->ram, &request->image->key))
         return PC_MISS;
     tier = best_tier(cache, request, &expected_seconds, &reason);
     if (tier == PC_TIER_NONE)

@@ -6,7 +6,9 @@
  * What a record claims is compared with what was asked for before memory is allocated for it, and
  * before anything gives way. RAM is reserved before memory is allocated. If the RAM tier has no
  * room, a load that a request waits for goes on: its memory then belongs to the request, like a
- * segment that the request computes, and is freed with it. A prefetch ends. */
+ * segment that the request computes, and is freed with it. A prefetch ends.
+ *
+ * A load into given memory (pc__load.into) reads there and makes no segment. */
 #include "store/cache_internal.h"
 
 #include <promptcache/cache.h>
@@ -53,6 +55,8 @@ static int is_abandoned(pc__load *load)
 {
     if (pc__io_is_ending(load->cache->io))
         return 1;
+    if (load->into)
+        return !load->waiters;
     return !load->waiters && !load->prefetch
            && pc__ram_tier_has(load->cache->ram, &load->image->key);
 }
@@ -227,6 +231,11 @@ static pc_status reserve_ram(record_load *r)
     int free_only = load->prefetch || is_mere_claim(r);
     uint64_t reserved;
     pc_status status;
+    if (load->into) {
+        status = pc__ram_tier_reserve(load->cache->ram, &r->desc, decode_bytes(r), free_only, NULL);
+        r->reserved = status == PC_OK ? decode_bytes(r) : 0;
+        return status < 0 ? status : PC_OK;
+    }
     if (is_mere_claim(r))
         PC__TRY_RETURN(check_mere_claim(r));
     if (!load->bytes)
@@ -273,15 +282,22 @@ static pc_status wrap_memory(record_load *r)
     return status;
 }
 
+static uint32_t is_of_other_kernels(const pc__image *image)
+{
+    return pc__layout_is_ours(image->form.layout)
+           && strcmp(image->kernels, pc__kernels_class()) != 0;
+}
+
 static pc_status make_segment(record_load *r, pc_segment **segment)
 {
     pc__load *load = r->load;
     PC__TRY_RETURN(pc__segment_new(segment, &load->mem, load->ops, r->payload, load->owner,
                                    load->bytes, load->image->token_ids, load->image->tokens));
     (*segment)->lossy = r->image->lossy;
-    (*segment)->other_kernels = pc__layout_is_ours(r->image->form.layout)
-                                && strcmp(r->image->kernels, pc__kernels_class()) != 0;
+    (*segment)->other_kernels = is_of_other_kernels(r->image);
     atomic_store_explicit(&(*segment)->tier, r->tier->ops->id, memory_order_relaxed);
+    if (r->image->has_visibility && pc__segment_set_visibility(*segment, &r->image->visibility) < 0)
+        pc__log(load->cache->context, PC_LOG_DEBUG, "cache: no memory to keep what a segment saw");
     if (load->cache->flags & PC_CACHE_ZERO_MEMORY)
         atomic_store_explicit(&(*segment)->zero_memory, 1, memory_order_relaxed);
     return PC_OK;
@@ -327,10 +343,27 @@ static pc_status finish_payload(record_load *r)
     return status;
 }
 
+/* Into given memory. */
+static pc_status fill_given(record_load *r)
+{
+    pc__load *load = r->load;
+    size_t bytes = r->image->block_count * sizeof(*r->blocks);
+    r->blocks = pc__alloc(&load->cache->context->mem, bytes);
+    if (!r->blocks)
+        return PC_ERR_NOMEM;
+    memcpy(r->blocks, load->into, bytes);
+    load->lossy = r->image->lossy;
+    load->other_kernels = is_of_other_kernels(r->image);
+    return read_all_blocks(r);
+}
+
 static pc_status read_payload(record_load *r)
 {
     pc__load *load = r->load;
-    pc_status status = wrap_memory(r);
+    pc_status status;
+    if (load->into)
+        return fill_given(r);
+    status = wrap_memory(r);
     if (status == PC_MISS)
         status = create_payload(r);
     if (status < 0)
@@ -347,6 +380,24 @@ done:
     return status;
 }
 
+/* 0: its key was removed meanwhile. Else a removal waits for end_storing. */
+static int begin_storing(pc__load *load)
+{
+    pc_cache *cache = load->cache;
+    pthread_mutex_lock(&cache->load_lock);
+    load->storing = !pc__removals_have(cache, &load->image->key, PC_TIER_RAM, load->entered);
+    pthread_mutex_unlock(&cache->load_lock);
+    return load->storing;
+}
+
+static void end_storing(pc__load *load)
+{
+    pthread_mutex_lock(&load->cache->load_lock);
+    load->storing = 0;
+    pthread_cond_broadcast(&load->cache->load_done);
+    pthread_mutex_unlock(&load->cache->load_lock);
+}
+
 /* Makes a segment of the payload and puts it into RAM if there is room. */
 static pc_status store_segment(record_load *r)
 {
@@ -361,10 +412,11 @@ static pc_status store_segment(record_load *r)
     r->segment = NULL;
     r->payload = NULL;
     status = pc__segment_set_description(segment, r->image);
-    if (status >= 0) {
+    if (status >= 0 && begin_storing(load)) {
         r->desc.reserved = r->reserved;
         r->reserved = 0; /* the put returns it */
         status = pc__ram_tier_put(cache->ram, &r->desc, segment, &stored, &why);
+        end_storing(load);
     }
     if (status >= 0 && stored && pc__segment_serves(stored, load->ops, load->owner)) {
         pc__segment_unref(segment);
@@ -491,7 +543,7 @@ pc_status pc__load_read(pc__load *load, uint32_t tier)
         /* Freed with the payload; at once if another thread's segment is in RAM. */
         if (r.is_mapped)
             r.source = NULL;
-        status = store_segment(&r);
+        status = load->into ? PC_OK : store_segment(&r);
     }
 done:
     bytes = bytes ? bytes : bytes_of(&r);

@@ -78,20 +78,48 @@ pc_status pc_key_segment(uint8_t key[32], const pc_key_segment_args *args)
     return PC_OK;
 }
 
-static pc_status read_put_options(pc_put_options *o, const pc_put_options *options)
+static pc_status read_put_options(pc_put_options *o, const pc_put_options *options,
+                                  const pc_cache *cache, const char *call)
 {
-    PC__TRY_RETURN(pc__options_read(o, sizeof *o, PC__V1_SIZE(pc_put_options, flags), options,
+    PC__TRY_RETURN(pc__options_read(o, sizeof *o, PC__V1_SIZE(pc_put_options, tiers), options,
                                     "pc_put_options"));
     PC__TRY_RETURN(pc__check_flags("pc_put_options", o->flags, PC_PUT_WAIT));
     if (o->reserved || !o->salt != !o->salt_size)
-        return pc__fail(
-            PC_ERR_INVALID,
-            "pc_cache_put: reserved is not 0, or only one of salt and salt_size is given");
-    PC__TRY_RETURN(pc__check_array("pc_cache_put", "salt", o->salt, o->salt_size, 1));
+        return pc__fail(PC_ERR_INVALID,
+                        "%s: reserved is not 0, or only one of salt and salt_size is given", call);
+    PC__TRY_RETURN(pc__check_array(call, "salt", o->salt, o->salt_size, 1));
     if (!(o->cost_seconds >= 0 && o->cost_seconds < 1e18)
         || !(o->ttl_seconds >= 0 && (o->ttl_seconds < 1e18 || isinf(o->ttl_seconds))))
-        return pc__fail(PC_ERR_INVALID, "pc_cache_put: cost_seconds is %g, ttl_seconds %g",
+        return pc__fail(PC_ERR_INVALID, "%s: cost_seconds is %g, ttl_seconds %g", call,
                         o->cost_seconds, o->ttl_seconds);
+    return pc__cache_check_tiers(cache, o->tiers, call);
+}
+
+/* An entry as the options of a put describe it. */
+typedef struct put_entry {
+    pc__entry_desc desc; /* points to the others */
+    pc__id parent, salt;
+} put_entry;
+
+static pc_status make_entry(put_entry *e, const uint8_t *key, const pc_put_options *options,
+                            const pc_cache *cache, const char *call)
+{
+    pc_put_options o;
+    PC__TRY_RETURN(read_put_options(&o, options, cache, call));
+    e->desc = (pc__entry_desc){.key = to_id(key),
+                               .cost = o.cost_seconds,
+                               .ttl = o.ttl_seconds,
+                               .priority = o.priority,
+                               .tiers = (uint32_t)o.tiers,
+                               .wait_for_room = o.flags & PC_PUT_WAIT ? 1 : 0};
+    if (o.parent) {
+        e->parent = to_id(o.parent);
+        e->desc.parent = &e->parent;
+    }
+    if (o.salt) {
+        e->salt = pc__salt_digest(o.salt, o.salt_size);
+        e->desc.salt = &e->salt;
+    }
     return PC_OK;
 }
 
@@ -100,44 +128,37 @@ pc_status pc_cache_put(pc_cache *cache, const uint8_t key[32], pc_segment *segme
 {
     PC__HOLD(pc_cache, cache);
     PC__HOLD(pc_segment, segment);
-    pc_put_options o;
-    pc__entry_desc desc;
+    put_entry e;
     pc__image image = {0}; /* pc__cache_put adds what the entry says */
     pc_raw raw = PC_RAW_INIT;
-    pc__id parent, salt;
     if (!cache || !key || !segment)
         return pc__fail(PC_ERR_INVALID, "pc_cache_put: cache, key or segment is NULL");
     PC__TRY_RETURN(pc__cache_check(cache, "pc_cache_put"));
-    PC__TRY_RETURN(read_put_options(&o, options));
+    PC__TRY_RETURN(make_entry(&e, key, options, cache, "pc_cache_put"));
     if (segment->ops->raw && segment->ops->raw(segment->owner, segment->payload, &raw) >= 0)
         image.relative = raw.relative;
     image.lossy = segment->lossy;
-    desc = (pc__entry_desc){
-        .key = to_id(key), .cost = o.cost_seconds, .ttl = o.ttl_seconds, .priority = o.priority};
-    desc.wait_for_room = o.flags & PC_PUT_WAIT ? 1 : 0;
-    if (o.parent) {
-        parent = to_id(o.parent);
-        desc.parent = &parent;
-    }
-    if (o.salt) {
-        salt = pc__salt_digest(o.salt, o.salt_size);
-        desc.salt = &salt;
-    }
-    return pc__cache_put(cache, &desc, segment->ops->describe ? &image : NULL, segment, NULL, NULL);
+    return pc__cache_put(cache, &e.desc, segment->ops->describe ? &image : NULL, segment, NULL,
+                         NULL);
 }
 
-/* PC_ERR_MISMATCH: the segment under this key is not what the application expects. */
-static pc_status check_segment(const pc_segment *segment, const pc__image *want)
+pc_status pc_cache_put_copy(pc_cache *cache, const uint8_t key[32], const pc_raw *raw,
+                            const pc_put_options *options)
 {
-    pc_raw raw = PC_RAW_INIT;
-    pc__image have;
-    pc_status status = pc_segment_raw(segment, &raw);
-    if (status >= 0)
-        status = pc__raw_image(&have, &raw, 1, "pc_cache_get");
-    if (status < 0)
-        return pc__fail_in(PC_ERR_MISMATCH, "the segment under this key");
-    have.key = want->key;
-    return pc__image_match(want, &have);
+    PC__HOLD(pc_cache, cache);
+    static const char call[] = "pc_cache_put_copy";
+    put_entry e;
+    pc_raw r;
+    pc__image image;
+    uint32_t reason;
+    if (!cache || !key || !raw)
+        return pc__fail(PC_ERR_INVALID, "%s: cache, key or raw is NULL", call);
+    PC__TRY_RETURN(pc__cache_check(cache, call));
+    PC__TRY_RETURN(make_entry(&e, key, options, cache, call));
+    PC__TRY_RETURN(pc__options_read(&r, sizeof r, PC__V1_SIZE(pc_raw, block_count), raw, "pc_raw"));
+    PC__TRY_RETURN(pc__raw_image(&image, &r, 0, call));
+    image.blocks = (uint8_t *const *)(uintptr_t)r.blocks;
+    return pc__cache_put_copy(cache, &e.desc, &image, &reason);
 }
 
 static void ref_context(void *owner)
@@ -150,16 +171,16 @@ typedef struct state_lookup {
     pc_cache *cache;
     const pc__image *want;
     uint64_t bytes;
-    double cost;
+    double cost, until; /* pc__now clock */
+    uint32_t tiers;
     pc_segment *found;
     uint32_t tier, reason;
 } state_lookup;
 
 static pc_status wait_for_load(state_lookup *s, pc__load *load, double started)
 {
-    static const double END = 1e6; /* seconds; a load has its own deadline */
-    pc_status status = pc__load_wait(load, started + (s->cost > 0 && s->cost < END ? s->cost : END),
-                                     &s->found, &s->reason);
+    double until = s->cost > 0 && started + s->cost < s->until ? started + s->cost : s->until + 1;
+    pc_status status = pc__load_wait(load, until, &s->found, &s->reason);
     if (status == PC_OK)
         s->tier = pc__load_tier(load);
     if (status == PC_AGAIN) {
@@ -179,7 +200,9 @@ static pc_status lookup_below(state_lookup *s, double started)
                              .ref_owner = ref_context,
                              .bytes = s->bytes,
                              .desc = &desc,
-                             .cost = s->cost};
+                             .cost = s->cost,
+                             .tiers = s->tiers,
+                             .deadline = s->until};
     pc__load *load;
     pc_status status = pc__cache_lookup_async(s->cache, &want, &load, &s->reason);
     return status == PC_OK ? wait_for_load(s, load, started) : status;
@@ -188,13 +211,16 @@ static pc_status lookup_below(state_lookup *s, double started)
 static pc_status lookup_states(state_lookup *s, double started)
 {
     const pc__image *want = s->want;
-    pc_status status = pc__cache_get(s->cache, &want->key, want->token_ids, want->tokens,
-                                     &s->found);
+    pc_status status = PC_MISS;
+    if (pc__tiers_have(s->tiers, PC_TIER_RAM))
+        status = pc__cache_get(s->cache, &want->key, want->token_ids, want->tokens, &s->found);
+    else
+        atomic_fetch_add(&s->cache->counts.lookups, 1);
     s->tier = PC_TIER_RAM;
     s->reason = PC_REASON_FIRST_USE;
     if (status == PC_MISS && pc__cache_has_lower(s->cache))
         status = lookup_below(s, started);
-    if (status == PC_OK && check_segment(s->found, want) < 0) {
+    if (status == PC_OK && pc__raw_check_segment(s->found, want) < 0) {
         pc__segment_unref(s->found);
         s->found = NULL;
         s->reason = PC_REASON_FOREIGN;
@@ -204,37 +230,40 @@ static pc_status lookup_states(state_lookup *s, double started)
 }
 
 static pc_status check_get_arguments(pc_cache *cache, const uint8_t *key, const pc_raw *expect,
-                                     double cost, const pc_get_info *info)
+                                     const pc_get_info *info)
 {
     if (!cache || !key || !expect)
         return pc__fail(PC_ERR_INVALID, "pc_cache_get: cache, key or expect is NULL");
     PC__TRY_RETURN(pc__cache_check(cache, "pc_cache_get"));
-    if (!(cost >= 0 && cost < 1e18))
-        return pc__fail(PC_ERR_INVALID, "pc_cache_get: cost_seconds is %g", cost);
     return info && info->struct_size < PC__V1_SIZE(pc_get_info, seconds) ? pc__fail(
                PC_ERR_INVALID, "pc_cache_get: pc_get_info was not set up with its INIT macro")
                                                                          : PC_OK;
 }
 
 pc_status pc_cache_get(pc_segment **out, pc_cache *cache, const uint8_t key[32],
-                       const pc_raw *expect, double cost_seconds, pc_get_info *info)
+                       const pc_raw *expect, const pc_get_options *options, pc_get_info *info)
 {
     PC__HOLD(pc_cache, cache);
     pc_raw r;
     pc__image want;
-    state_lookup s = {.cache = cache, .want = &want, .cost = cost_seconds};
+    pc_get_options o;
+    state_lookup s = {.cache = cache, .want = &want};
     pc_get_info result = PC_GET_INFO_INIT;
     double started = pc__now();
     pc_status status;
     if (!out)
         return pc__fail(PC_ERR_INVALID, "pc_cache_get: out is NULL");
     *out = NULL;
-    PC__TRY_RETURN(check_get_arguments(cache, key, expect, cost_seconds, info));
+    PC__TRY_RETURN(check_get_arguments(cache, key, expect, info));
+    PC__TRY_RETURN(pc__cache_get_options(&o, options, cache, "pc_cache_get"));
     PC__TRY_RETURN(
         pc__options_read(&r, sizeof r, PC__V1_SIZE(pc_raw, block_count), expect, "pc_raw"));
     PC__TRY_RETURN(pc__raw_image(&want, &r, 1, "pc_cache_get"));
     want.key = to_id(key);
     s.bytes = pc__image_bytes(&want);
+    s.cost = o.cost_seconds;
+    s.until = started + (o.deadline_seconds > 0 ? o.deadline_seconds : cache->deadline);
+    s.tiers = (uint32_t)o.tiers;
     status = lookup_states(&s, started);
     if (status < 0)
         return status;

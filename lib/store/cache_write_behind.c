@@ -27,6 +27,7 @@ typedef struct write_job {
     pc_segment *segment;           /* a reference */
     pc__image image;               /* names and times; the job adds the rest */
     atomic_uint_fast64_t *counter; /* the counter of its bytes */
+    uint64_t entered;              /* pc__removals_enter */
 } write_job;
 
 static void report_dropped(pc_cache *cache, uint32_t tier, uint32_t reason, const pc__id *key,
@@ -37,12 +38,28 @@ static void report_dropped(pc_cache *cache, uint32_t tier, uint32_t reason, cons
     pc__cache_report_event(cache, PC_EVENT_STORE_FAILED, tier, reason, key, segment);
 }
 
-static void free_job(write_job *w)
+/* In a child after fork() nobody locks. */
+static void free_job(write_job *w, int forget)
 {
     pc_allocator mem = w->cache->context->mem;
+    if (!forget) {
+        pthread_mutex_lock(&w->cache->load_lock);
+        pc__removals_leave(w->cache);
+        pthread_mutex_unlock(&w->cache->load_lock);
+    }
     atomic_fetch_sub_explicit(w->counter, w->segment->bytes, memory_order_relaxed);
     pc__segment_unref(w->segment);
     pc__free(&mem, w);
+}
+
+/* 1: its key was removed from the tier while it waited, or was being written. */
+static int was_removed(const write_job *w)
+{
+    int removed;
+    pthread_mutex_lock(&w->cache->load_lock);
+    removed = pc__removals_have(w->cache, &w->image.key, w->tier, w->entered);
+    pthread_mutex_unlock(&w->cache->load_lock);
+    return removed;
 }
 
 static uint32_t write_error_reason(pc_status status, double deadline)
@@ -78,7 +95,12 @@ static void write_image(write_job *w)
         return;
     }
     w->image.lossy |= segment->lossy;
+    w->image.has_visibility = pc__segment_visibility(segment) != NULL;
+    if (w->image.has_visibility)
+        w->image.visibility = *pc__segment_visibility(segment);
     status = tier->ops->put(tier, &w->image, deadline, &reason);
+    if (status == PC_OK && was_removed(w))
+        tier->ops->remove(tier, &w->image.key);
     if (status < 0)
         pc__log(cache->context, PC_LOG_INFO, "cache: a store to tier %u failed: %s", w->tier,
                 pc_error_text());
@@ -97,7 +119,7 @@ static void run_write(pc__io_job *job, int give_up)
     pc_cache *cache = w->cache;
     uint32_t distrust = PC_REASON_NONE;
     if (give_up == PC__IO_FORGET) {
-        free_job(w);
+        free_job(w, 1);
         return;
     }
     if (!w->is_probe) /* the tier may have failed since the job was queued */
@@ -106,9 +128,9 @@ static void run_write(pc__io_job *job, int give_up)
         report_dropped(cache, w->tier, distrust ? distrust : PC_REASON_DEADLINE, &w->image.key,
                        w->segment);
     /* COMPRESSED ends with the process. */
-    else if (!(w->tier == PC_TIER_COMPRESSED && pc__io_is_ending(cache->io)))
+    else if (!(w->tier == PC_TIER_COMPRESSED && pc__io_is_ending(cache->io)) && !was_removed(w))
         write_image(w);
-    free_job(w);
+    free_job(w, 0);
 }
 
 /* 1: the bytes are counted; 0: there is no room now. `alone`: more than the room may go if only
@@ -170,9 +192,10 @@ static int queue_job(pc_cache *cache, write_job *w, uint32_t wait)
     return 1;
 }
 
-/* Returns the bytes that wait now. `own`: those of earlier jobs for the segment. */
-static uint64_t queue_write(pc_cache *cache, uint32_t tier, const pc__entry_desc *desc,
-                            pc_segment *segment, int in_ram, uint64_t own)
+/* Returns the bytes that wait now. `own`: those of earlier jobs for the segment. `entered`:
+ * removals after that one count, UINT64_MAX: after now. */
+static uint64_t queue_write_since(pc_cache *cache, uint32_t tier, const pc__entry_desc *desc,
+                                  pc_segment *segment, int in_ram, uint64_t own, uint64_t entered)
 {
     const pc__image *description = atomic_load(&segment->description);
     uint32_t reason;
@@ -196,12 +219,22 @@ static uint64_t queue_write(pc_cache *cache, uint32_t tier, const pc__entry_desc
     if (desc->ttl > 0)
         w->image.expires = pc__date_after(pc__now_date(),
                                           desc->ttl_left > 0 ? desc->ttl_left : desc->ttl);
+    pthread_mutex_lock(&cache->load_lock);
+    w->entered = pc__removals_enter(cache);
+    w->entered = entered < w->entered ? entered : w->entered;
+    pthread_mutex_unlock(&cache->load_lock);
     if (!queue_job(cache, w, desc->wait_for_room)) {
         report_dropped(cache, tier, PC_REASON_NO_ROOM, &desc->key, segment);
-        free_job(w);
+        free_job(w, 0);
         return 0;
     }
     return segment->bytes;
+}
+
+static uint64_t queue_write(pc_cache *cache, uint32_t tier, const pc__entry_desc *desc,
+                            pc_segment *segment, int in_ram, uint64_t own)
+{
+    return queue_write_since(cache, tier, desc, segment, in_ram, own, UINT64_MAX);
 }
 
 /* tiers: bits 1 << PC_TIER_…. Returns the bytes that wait. */
@@ -223,15 +256,18 @@ static pc__entry_desc with_ttl(const pc_cache *cache, const pc__entry_desc *desc
     return n;
 }
 
-void pc__write_behind(pc_cache *cache, const pc__entry_desc *desc, pc_segment *segment, int in_ram)
+uint64_t pc__write_behind(pc_cache *cache, const pc__entry_desc *desc, pc_segment *segment,
+                          int in_ram)
 {
     pc__entry_desc n = with_ttl(cache, desc);
-    uint64_t queued = queue_lower_tiers(cache, &n, segment, in_ram, ALL_TIERS);
-    if (!in_ram && cache->tiers[PC_TIER_COMPRESSED])
-        queue_write(cache, PC_TIER_COMPRESSED, &n, segment, 0, queued);
+    uint32_t tiers = desc->tiers ? desc->tiers : ALL_TIERS;
+    uint64_t queued = queue_lower_tiers(cache, &n, segment, in_ram, tiers);
+    if (!in_ram && cache->tiers[PC_TIER_COMPRESSED] && tiers >> PC_TIER_COMPRESSED & 1)
+        queued += queue_write(cache, PC_TIER_COMPRESSED, &n, segment, 0, queued);
     /* It went alone, in no budget: the caller has it in memory so long. */
     if (!in_ram && desc->wait_for_room && segment->bytes > cache->room_outside)
         pc__io_flush(cache->io);
+    return queued;
 }
 
 int pc__write_is_admitted(pc_cache *cache, const pc__entry_desc *desc)
@@ -281,7 +317,7 @@ void pc__write_reused(pc_cache *cache, const pc__id *key, pc_segment *segment, u
     queue_lower_tiers(cache, &desc, segment, 1, tiers & PC__NOT_ADMITTED ? ALL_TIERS : tiers);
 }
 
-void pc__promote(pc_cache *cache, uint32_t from, pc_segment *segment)
+void pc__promote(pc_cache *cache, uint32_t from, pc_segment *segment, uint64_t entered)
 {
     const pc__image *description = atomic_load(&segment->description);
     pc__entry_desc desc;
@@ -290,8 +326,8 @@ void pc__promote(pc_cache *cache, uint32_t from, pc_segment *segment)
         return;
     desc = entry_desc_of(description, &description->key);
     atomic_fetch_add(&cache->counts.promoted, 1);
-    queue_write(cache, PC_TIER_DISK, &desc, segment,
-                pc__ram_tier_has(cache->ram, &description->key), 0);
+    queue_write_since(cache, PC_TIER_DISK, &desc, segment,
+                      pc__ram_tier_has(cache->ram, &description->key), 0, entered);
 }
 
 void pc__write_evicted(void *user, const pc__entry_desc *desc, pc_segment *segment)
@@ -300,7 +336,7 @@ void pc__write_evicted(void *user, const pc__entry_desc *desc, pc_segment *segme
     pc__entry_desc n = with_ttl(cache, desc);
     uint64_t bytes;
     pc__tier *compressed = cache->tiers[PC_TIER_COMPRESSED];
-    if (!compressed || !cache->io
+    if (!compressed || !cache->io || !pc__tiers_have(desc->tiers, PC_TIER_COMPRESSED)
         || atomic_load_explicit(&segment->not_written, memory_order_relaxed) & PC__NOT_ADMITTED
         || compressed->ops->may_have(compressed, &desc->key, &bytes))
         return;

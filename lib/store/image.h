@@ -43,6 +43,8 @@ typedef struct pc__image {
     pc__id salt;
 
     pc__image_form form;
+    pc__id visibility; /* pc_segment.visibility */
+    uint32_t has_visibility;
     uint32_t encoding; /* PC_ENCODE_… */
     uint32_t lossy;    /* 1: near to what was computed, not equal */
     /* Class of the kernels that computed it (pc__kernels_class); "": unknown. Other kernels give
@@ -89,7 +91,14 @@ typedef struct pc__entry_desc {
     uint32_t write_on_reuse;
     /* 1: the put waits for room on the way to the lower tiers, rather than drop the entry. */
     uint32_t wait_for_room;
+    uint32_t tiers; /* bits 1 << PC_TIER_… of those that may have it; 0: all */
 } pc__entry_desc;
+
+/* Whether `tiers` (0: all) holds a tier. */
+static inline int pc__tiers_have(uint32_t tiers, uint32_t tier)
+{
+    return !tiers || (tiers >> tier & 1);
+}
 
 /* Sets the fields of an image that the description of an entry holds; salt: if it names none. */
 void pc__image_set_entry(pc__image *image, const pc__entry_desc *desc, const pc__id *salt);

@@ -290,6 +290,50 @@ pc_status pc__raw_image(pc__image *image, const pc_raw *raw, int expected, const
     return PC_OK;
 }
 
+pc_status pc__raw_check_segment(const pc_segment *segment, const pc__image *want)
+{
+    pc_raw raw = PC_RAW_INIT;
+    pc__image have;
+    pc_status status = pc_segment_raw(segment, &raw);
+    if (status >= 0)
+        status = pc__raw_image(&have, &raw, 1, "pc_cache_get");
+    if (status < 0)
+        return pc__fail_in(PC_ERR_MISMATCH, "the segment under this key");
+    have.key = want->key;
+    return pc__image_match(want, &have);
+}
+
+uint64_t pc__raw_copy_bytes(const pc__image *image)
+{
+    uint64_t bytes = sizeof(raw_states) + image->block_count * (sizeof(uint64_t) + sizeof(void *))
+                     + (image->relative ? image->tokens * sizeof *image->relative : 0);
+    for (size_t b = 0; b < image->block_count; b++)
+        bytes += round_64((size_t)image->block_bytes[b]);
+    return bytes;
+}
+
+pc_status pc__raw_copy(pc_segment **out, pc_context *context, const pc__image *image)
+{
+    const pc_allocator *mem = &context->mem;
+    uint8_t **blocks = pc__calloc(mem, image->block_count, sizeof(*blocks));
+    void *states = NULL;
+    pc_status status = blocks ? create_states(context, image, &states, blocks) : PC_ERR_NOMEM;
+    *out = NULL;
+    for (size_t b = 0; b < image->block_count && status >= 0; b++)
+        memcpy(blocks[b], image->blocks[b], (size_t)image->block_bytes[b]);
+    if (status >= 0)
+        status = pc__segment_new(out, mem, &pc__raw_payload, states, context,
+                                 pc__raw_copy_bytes(image), image->token_ids, image->tokens);
+    if (status >= 0) {
+        pc__context_ref(context);
+        (*out)->lossy = image->lossy;
+    } else if (states) {
+        free_states(NULL, states);
+    }
+    pc__free(mem, blocks);
+    return status;
+}
+
 pc_status pc_segment_wrap(pc_segment **out, pc_context *context, const pc_raw *raw,
                           void (*release)(void *user), void *user)
 {

@@ -31,7 +31,9 @@ typedef struct pc__tier_ops {
     pc_status (*put)(pc__tier *tier, const pc__image *image, double deadline, uint32_t *reason);
     /* pc__cache_has_content, from local knowledge. */
     int (*has_content)(pc__tier *tier, const pc__id *content);
-    void (*remove)(pc__tier *tier, const pc__id *key);
+    /* PC_OK: it is gone. PC_MISS: it was not there. PC_ERR_STATE (read-only), PC_ERR_IO: it may
+     * still be there. */
+    pc_status (*remove)(pc__tier *tier, const pc__id *key);
     void (*clear)(pc__tier *tier);
     /* Called now and then from the background thread: drops expired records, writes the index.
      * 1: more is left, to be done in another call. */
@@ -44,6 +46,9 @@ typedef struct pc__tier_ops {
     /* Limits the bytes of one tenant (pc__salt_digest); 0: the tier's tenant_share holds. NULL: the
      * tier cannot. */
     pc_status (*set_quota)(pc__tier *tier, const pc__id *salt, uint64_t bytes);
+    /* Of many keys: there[i] = 1 where the record is there, else 0, also where the tier does not
+     * answer before the deadline. Counts no look-up. NULL: may_have knows it all. */
+    void (*find)(pc__tier *tier, const pc__id *keys, size_t count, double deadline, uint8_t *there);
 } pc__tier_ops;
 
 /* How a tier reports what happens, never under its lock. May be NULL. */

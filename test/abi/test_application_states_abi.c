@@ -18,6 +18,9 @@ static pc_key_parts parts = PC_KEY_PARTS_INIT;
 static pc_key_segment_args of_segment = PC_KEY_SEGMENT_ARGS_INIT;
 static pc_raw raw = PC_RAW_INIT;
 static const pc_put_options put_init = PC_PUT_OPTIONS_INIT;
+static const pc_get_options get_init = PC_GET_OPTIONS_INIT;
+static const pc_find_options find_init = PC_FIND_OPTIONS_INIT;
+static const pc_remove_options remove_init = PC_REMOVE_OPTIONS_INIT;
 
 static pc_status use_parts(const void *options)
 {
@@ -54,6 +57,27 @@ static pc_status use_put(const void *options)
     return pc_cache_put(cache, key, segment, options);
 }
 
+static pc_status use_get(const void *options)
+{
+    pc_segment *out = segment;
+    pc_status status = pc_cache_get(&out, cache, key, &raw, options, NULL);
+    CHECK((status == PC_OK) == (out != NULL));
+    pc_segment_free(out);
+    return status;
+}
+
+static pc_status use_find(const void *options)
+{
+    size_t found;
+    return pc_cache_find(cache, key, 1, &found, NULL, options);
+}
+
+static pc_status use_remove(const void *options)
+{
+    static const uint8_t nobody[32] = {77};
+    return pc_cache_remove(cache, nobody, 1, NULL, options);
+}
+
 static pc_status fill_raw(void *result)
 {
     return pc_segment_raw(segment, result);
@@ -72,8 +96,11 @@ static const pc_read_case read_cases[] = {
     PC_READ_CASE(pc_key_segment_args, use_segment, &of_segment, 64, PC_NO_FIELD, PC_NO_FIELD, 0, 0),
     PC_READ_CASE(pc_raw, use_wrap, &raw, 136, PC_NO_FIELD, PC_NO_FIELD, 0, 0),
     PC_READ_CASE(pc_raw, use_expect, &raw, 136, PC_NO_FIELD, PC_NO_FIELD, 0, 0),
-    PC_READ_CASE(pc_put_options, use_put, &put_init, 64, PC_FIELD(pc_put_options, reserved),
+    PC_READ_CASE(pc_put_options, use_put, &put_init, 72, PC_FIELD(pc_put_options, reserved),
                  PC_NO_FIELD, 0, 1),
+    PC_READ_CASE(pc_get_options, use_get, &get_init, 32, PC_NO_FIELD, PC_NO_FIELD, 0, 1),
+    PC_READ_CASE(pc_find_options, use_find, &find_init, 24, PC_NO_FIELD, PC_NO_FIELD, 0, 1),
+    PC_READ_CASE(pc_remove_options, use_remove, &remove_init, 16, PC_NO_FIELD, PC_NO_FIELD, 0, 1),
 };
 
 static const pc_write_case write_cases[] = {

@@ -229,17 +229,20 @@ static int memory_knows(pc__tier *tier, const pc__id *content)
     return r != NULL;
 }
 
-static void memory_remove(pc__tier *tier, const pc__id *key)
+static pc_status memory_remove(pc__tier *tier, const pc__id *key)
 {
     memory_tier *m = memory(tier);
     record *r;
+    int was_there;
     pthread_mutex_lock(&m->lock);
     r = find(m, key);
+    was_there = r != NULL;
     if (r) {
         unlink_record(m, r);
         m->stats.removed++;
     }
     pthread_mutex_unlock(&m->lock);
+    return was_there ? PC_OK : PC_MISS;
 }
 
 static void memory_clear(pc__tier *tier)
@@ -281,9 +284,19 @@ static void memory_free(pc__tier *tier)
 pc__tier *pc_memory_tier_new(uint32_t id)
 {
     memory_tier *m = calloc(1, sizeof *m);
-    m->ops = (pc__tier_ops){id,           memory_may_have, memory_open,   memory_read_done,
-                            memory_put,   memory_knows,    memory_remove, memory_clear,
-                            memory_sweep, memory_stats,    memory_free,   NULL,
+    m->ops = (pc__tier_ops){id,
+                            memory_may_have,
+                            memory_open,
+                            memory_read_done,
+                            memory_put,
+                            memory_knows,
+                            memory_remove,
+                            memory_clear,
+                            memory_sweep,
+                            memory_stats,
+                            memory_free,
+                            NULL,
+                            NULL,
                             NULL};
     m->tier.ops = &m->ops;
     pthread_mutex_init(&m->lock, NULL);
@@ -467,9 +480,9 @@ static int slow_knows(pc__tier *tier, const pc__id *content)
     return slow(tier)->inner->ops->has_content(slow(tier)->inner, content);
 }
 
-static void slow_remove(pc__tier *tier, const pc__id *key)
+static pc_status slow_remove(pc__tier *tier, const pc__id *key)
 {
-    slow(tier)->inner->ops->remove(slow(tier)->inner, key);
+    return slow(tier)->inner->ops->remove(slow(tier)->inner, key);
 }
 
 static void slow_clear(pc__tier *tier)
@@ -496,9 +509,10 @@ static void slow_free(pc__tier *tier)
 pc__tier *pc_slow_tier_new(pc__tier *inner, pc_faults *faults)
 {
     slow_tier *t = calloc(1, sizeof *t);
-    t->ops = (pc__tier_ops){inner->ops->id, slow_may_have, slow_open,  slow_read_done, slow_put,
-                            slow_knows,     slow_remove,   slow_clear, slow_sweep,     slow_stats,
-                            slow_free,      NULL,          NULL};
+    t->ops = (pc__tier_ops){inner->ops->id, slow_may_have, slow_open,   slow_read_done,
+                            slow_put,       slow_knows,    slow_remove, slow_clear,
+                            slow_sweep,     slow_stats,    slow_free,   NULL,
+                            NULL,           NULL};
     t->tier.ops = &t->ops;
     t->inner = inner;
     t->faults = faults;

@@ -351,7 +351,9 @@ static void refused_calls(pc_context *context)
     CHECK_STATUS(pc_cache_get(&segment, NULL, key, &raw, 0, &info), PC_ERR_INVALID);
     CHECK_STATUS(pc_cache_get(&segment, cache, NULL, &raw, 0, &info), PC_ERR_INVALID);
     CHECK_STATUS(pc_cache_get(&segment, cache, key, NULL, 0, &info), PC_ERR_INVALID);
-    CHECK_STATUS(pc_cache_get(&segment, cache, key, &raw, -1, &info), PC_ERR_INVALID);
+    CHECK_STATUS(pc_cache_get(&segment, cache, key, &raw,
+                              &(pc_get_options){sizeof(pc_get_options), -1, 0, 0}, &info),
+                 PC_ERR_INVALID);
     info.struct_size = 4;
     CHECK_STATUS(pc_cache_get(&segment, cache, key, &raw, 0, &info), PC_ERR_INVALID);
     CHECK(!segment);
@@ -505,7 +507,10 @@ static void slow_and_broken(pc_context *context)
         atomic_store(&faults.fail, cases[i].fail);
         atomic_store(&faults.damage, cases[i].damage);
         double started = pc__now();
-        CHECK_STATUS(pc_cache_get(&segment, cache, key, &raw, cases[i].cost, &info), PC_MISS);
+        CHECK_STATUS(pc_cache_get(&segment, cache, key, &raw,
+                                  &(pc_get_options){sizeof(pc_get_options), cases[i].cost, 0, 0},
+                                  &info),
+                     PC_MISS);
         double took = pc__now() - started;
         if (!CHECK(!segment) || !CHECK_INT(info.reason, cases[i].reason)
             || !CHECK(took < cases[i].most))

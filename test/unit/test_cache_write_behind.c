@@ -53,9 +53,10 @@ static int knows_none(pc__tier *tier, const pc__id *content)
     return 0;
 }
 
-static void forget(pc__tier *tier, const pc__id *key)
+static pc_status forget(pc__tier *tier, const pc__id *key)
 {
     (void)tier, (void)key;
+    return PC_MISS;
 }
 
 static void nothing(pc__tier *tier)
@@ -104,7 +105,7 @@ static void start(world *w, double ttl)
     for (uint32_t t = PC_TIER_COMPRESSED; t <= PC_TIER_DISK; t++) {
         w->tiers[t].ops = (pc__tier_ops){t,          has_none, open_none, NULL,     note,
                                          knows_none, forget,   nothing,   no_sweep, no_stats,
-                                         nothing,    NULL,     NULL};
+                                         nothing,    NULL,     NULL,      NULL};
         w->tiers[t].tier.ops = &w->tiers[t].ops;
         w->tiers[t].gate = &w->gate;
         tiers[t] = &w->tiers[t].tier;

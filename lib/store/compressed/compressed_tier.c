@@ -416,7 +416,7 @@ static int has_content(pc__tier *tier, const pc__id *content)
     return known;
 }
 
-static void remove_record(pc__tier *tier, const pc__id *key)
+static pc_status remove_record(pc__tier *tier, const pc__id *key)
 {
     compressed_tier *t = self_of(tier);
     pc__compressed_record *gone = NULL, *r;
@@ -427,6 +427,7 @@ static void remove_record(pc__tier *tier, const pc__id *key)
         detach_record(t, r, PC_EVENT_REMOVE, PC_REASON_NONE, &gone);
     }
     unlock_tier(t, gone);
+    return r ? PC_OK : PC_MISS;
 }
 
 static void clear(pc__tier *tier)
@@ -501,7 +502,7 @@ pc_status pc__tier_compressed_new(pc__tier **out, const pc__tier_common *common)
     static const pc__tier_ops ops = {
         PC_TIER_COMPRESSED, may_have,      open_record, read_done, put,
         has_content,        remove_record, clear,       sweep,     stats,
-        free_tier,          NULL,          set_quota};
+        free_tier,          NULL,          set_quota,   NULL};
     compressed_tier *t = pc__calloc(common->mem, 1, sizeof *t);
     *out = NULL;
     if (!t)

@@ -292,18 +292,40 @@ static pc__disk *enter_folder(pc__tier *tier)
     return entered ? disk : NULL;
 }
 
-static void remove_key(pc__tier *tier, const pc__id *key)
+/* A folder that is not open, or has no such record, need not be locked. */
+static pc_status remove_key(pc__tier *tier, const pc__id *key)
 {
-    pc__disk *disk = enter_folder(tier);
+    pc__disk *disk = folder_of(tier);
     pc__record_name record_name;
+    uint64_t bytes;
+    pc_status status;
     if (!disk)
-        return;
+        return pc__fail(PC_ERR_IO, "%s: the folder is not open", self_of(tier)->path);
+    if (!may_have(tier, key, &bytes))
+        return PC_MISS;
+    if (disk->read_only)
+        return pc__fail(PC_ERR_STATE, "%s: opened read-only", disk->root.path);
+    PC__TRY_RETURN(
+        pc__disk_enter(disk, pc__now() + BY_HAND_SECONDS) == PC_OK
+            ? PC_OK
+            : pc__fail(PC_ERR_IO, "%s: the folder is locked by others", disk->root.path));
     record_name = pc__disk_record_name(disk, key);
     pthread_mutex_lock(&disk->guard);
     pc__disk_table_know(pc__disk_table_find(&disk->table, &record_name), key);
     pthread_mutex_unlock(&disk->guard);
-    pc__disk_erase(disk, &record_name, PC_EVENT_REMOVE, PC_REASON_NONE, 0);
+    status = pc__disk_erase(disk, &record_name, PC_EVENT_REMOVE, PC_REASON_NONE, 0);
     pc__disk_leave(disk);
+    return status;
+}
+
+/* may_have, but a folder that is not open has nothing. */
+static void find_keys(pc__tier *tier, const pc__id *keys, size_t count, double deadline,
+                      uint8_t *there)
+{
+    uint64_t bytes;
+    (void)deadline; /* a look into a directory waits for nobody */
+    for (size_t i = 0; i < count; i++)
+        there[i] = folder_of(tier) && may_have(tier, &keys[i], &bytes);
 }
 
 static int any_record(pc__disk *disk, pc__record_name *record_name)
@@ -428,7 +450,7 @@ pc_status pc__tier_disk_new(pc__tier **out, const pc__tier_common *common, const
 {
     static const pc__tier_ops ops = {PC_TIER_DISK, may_have,       open_record, read_done, put,
                                      has_content,  remove_key,     clear,       sweep,     stats,
-                                     free_tier,    absence_reason, set_quota};
+                                     free_tier,    absence_reason, set_quota,   find_keys};
     disk_tier *t = pc__calloc(common->mem, 1, sizeof *t);
     pc_status status;
     *out = NULL;

@@ -26,7 +26,8 @@ static void report_exit(const pc__ram_tier *t, const pc__ram_entry *e)
                            .salt = &e->salt,
                            .cost = e->item.cost,
                            .ttl = e->ttl,
-                           .priority = e->item.priority};
+                           .priority = e->item.priority,
+                           .tiers = e->tiers};
     desc.content = e->item.has_content ? &e->item.content : NULL;
     desc.parent = e->item.has_parent ? &e->item.parent : NULL;
     desc.ttl_left = e->ttl > 0 ? e->expires - pc__now() : 0;
@@ -211,6 +212,18 @@ int pc__ram_tier_has(pc__ram_tier *t, const pc__id *key)
     there = e && (e->ttl <= 0 || !is_expired(e, pc__now()));
     pthread_mutex_unlock(&t->lock);
     return there;
+}
+
+pc_status pc__ram_tier_remove(pc__ram_tier *t, const pc__id *key)
+{
+    pc__ram_entry *gone = NULL, *e;
+    pthread_mutex_lock(&t->lock);
+    pc__ram_tier_collect_releases(t);
+    e = pc__ram_tier_find(t, key);
+    if (e)
+        pc__ram_tier_detach(t, e, PC_EVENT_REMOVE, &gone);
+    unlock_and_free(t, gone, 0);
+    return e ? PC_OK : PC_MISS;
 }
 
 pc_status pc__ram_tier_pin(pc__ram_tier *t, const pc__id *key, uint64_t owner, double seconds)

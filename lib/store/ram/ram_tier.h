@@ -51,6 +51,9 @@ void pc__ram_tier_unreserve(pc__ram_tier *tier, uint64_t bytes);
 uint64_t pc__ram_tier_entry_bytes(uint64_t bytes, size_t tokens);
 int pc__ram_tier_has_content(pc__ram_tier *tier, const pc__id *content);
 int pc__ram_tier_has(pc__ram_tier *tier, const pc__id *key); /* counts no look-up */
+/* Also what is in use or pinned: its memory is free, and no longer counted, when the last user lets
+ * go. PC_MISS: not there. */
+pc_status pc__ram_tier_remove(pc__ram_tier *tier, const pc__id *key);
 /* The library's own pins (counted, without end) have the owner PC__PIN_INTERNAL. PC_MISS: not
  * there. */
 pc_status pc__ram_tier_pin(pc__ram_tier *tier, const pc__id *key, uint64_t owner, double seconds);

@@ -192,6 +192,7 @@ pc__ram_entry *pc__ram_entry_new(const pc__ram_tier *t, const pc__entry_desc *de
         e->item.content = *desc->content;
     e->salt = desc->salt ? *desc->salt : t->options.salt;
     e->item.priority = desc->priority;
+    e->tiers = desc->tiers;
     e->item.cost = desc->cost;
     e->ttl = desc->ttl > 0 ? desc->ttl : t->options.ttl;
     e->segment = pc__segment_ref(segment);

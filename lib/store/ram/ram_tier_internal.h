@@ -20,6 +20,7 @@ typedef struct pc__ram_entry {
     int is_held;
     /* Another tier watches the segment; pc__ram_tier_collect_releases looks at it. */
     int is_unwatched;
+    uint32_t tiers;       /* of its desc */
     uint32_t gone;        /* PC_EVENT_EVICT or PC_EVENT_REMOVE */
     pc__pin *pins;        /* one for each owner */
     double ttl, expires;  /* pc__now clock; 0: never */

@@ -52,7 +52,8 @@ enum {
     PC__RECORD_TAG_TOKENS = 2,
     PC__RECORD_TAG_RELATIVE = 3,
     PC__RECORD_TAG_CODEC = 4,
-    PC__RECORD_TAG_IDS = 5 /* of sealed records */
+    PC__RECORD_TAG_IDS = 5, /* of sealed records */
+    PC__RECORD_TAG_VISIBILITY = 6
 };
 enum { PC__RECORD_IDS = 4 * 32 + PC__RECORD_CLASS };
 #define PC__RECORD_TAG_NEEDED (UINT32_C(1) << 31)

@@ -228,6 +228,12 @@ static pc_status read_field(pc__record *r, uint32_t tag, uint8_t *at, uint64_t s
         return r->head.flags & PC__RECORD_SEALED
                    ? pc__record_ids_get(&r->image, r->for_kernels, at, size)
                    : PC_OK;
+    case PC__RECORD_TAG_VISIBILITY:
+        if (size != sizeof r->image.visibility.bytes)
+            return pc__fail(PC_ERR_FORMAT, "a visible prefix of %" PRIu64 " bytes", size);
+        memcpy(r->image.visibility.bytes, at, sizeof r->image.visibility.bytes);
+        r->image.has_visibility = 1;
+        return PC_OK;
     default: /* of a later minor version */
         if (tag & PC__RECORD_TAG_NEEDED)
             return pc__fail(PC_ERR_UNSUPPORTED, "field %u is unknown and required", tag);

@@ -53,7 +53,8 @@ static uint64_t body_bytes(const pc__image *image, const pc__record_options *opt
     return field_bytes(PC__RECORD_DESCRIPTION_1) + field_bytes(4 * (uint64_t)image->tokens)
            + (image->relative ? field_bytes(8 * (uint64_t)image->tokens) : 0)
            + field_bytes(strlen(codec_name(codec)))
-           + (options->seal_key ? field_bytes(PC__RECORD_IDS) : 0);
+           + (options->seal_key ? field_bytes(PC__RECORD_IDS) : 0)
+           + (image->has_visibility ? field_bytes(sizeof image->visibility.bytes) : 0);
 }
 
 static uint64_t header_bytes(const pc__image *image, const pc__record_options *options,
@@ -207,6 +208,9 @@ static void put_body(const writer *w, uint8_t *at)
     if (w->options->seal_key)
         pc__record_ids_put(image, w->options->kernels,
                            put_field(&at, PC__RECORD_TAG_IDS, PC__RECORD_IDS));
+    if (image->has_visibility)
+        memcpy(put_field(&at, PC__RECORD_TAG_VISIBILITY, sizeof image->visibility.bytes),
+               image->visibility.bytes, sizeof image->visibility.bytes);
 }
 
 static void set_head(writer *w)

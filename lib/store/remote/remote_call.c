@@ -112,6 +112,8 @@ static pc_status exchange(node_call *c, pc__remote_connection *connection)
             PC__TRY(pc__remote_connection_reply(connection, &reply, c->limit), end); /* ASKING's */
         }
         status = read_answer(c, connection, &reply);
+        if (status == PC_OK && c->request->on_reply)
+            c->request->on_reply(c->request->user, i, &reply);
     }
 end:
     c->has_received = pc__remote_connection_received(connection) > 0;

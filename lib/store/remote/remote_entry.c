@@ -147,6 +147,91 @@ pc_status pc__remote_entry_read_envelope(const pc__remote_client *client, const 
     return status == PC_OK ? read_envelope(entry, envelope, got) : status;
 }
 
+/* ------------------------------------------------------------ many envelopes */
+
+typedef struct entry_search {
+    const pc__remote_client *client;
+    const pc__id *keys;
+    pc__remote_entry *entries;
+    uint8_t *there;
+    size_t asked[PC__REMOTE_FIND_MOST]; /* indices of the keys of one request */
+    size_t count;
+} entry_search;
+
+static void note_envelope(void *user, size_t index, const pc__remote_reply *reply)
+{
+    entry_search *f = user;
+    size_t i = f->asked[index];
+    const pc__remote_reply_item *item = reply->count ? &reply->items[0] : NULL;
+    f->there[i] = item && item->kind == PC__REMOTE_TEXT && item->size
+                  && read_envelope(&f->entries[i],
+                                   (const uint8_t *)pc__remote_reply_text(reply, item), item->size)
+                         == PC_OK;
+}
+
+static pc_status ask_for_envelopes(entry_search *f, pc__remote_deadline *limit)
+{
+    pc__remote_request request = pc__remote_request_make(f->client->mem);
+    pc__remote_answer answer;
+    request.on_reply = note_envelope;
+    request.user = f;
+    for (size_t i = 0; i < f->count; i++) {
+        pc__remote_request_command(&request, "GETRANGE", 3);
+        add_name(&request, f->client, &f->keys[f->asked[i]], 0, 0);
+        pc__remote_request_number(&request, 0);
+        pc__remote_request_number(&request, PC__REMOTE_ENVELOPE_BYTES - 1);
+    }
+    return call_and_free(f->client, &f->keys[f->asked[0]], &request, NULL, limit, &answer);
+}
+
+/* The server that should have the entry; to compare only. NULL: all candidates are paused. */
+static const pc__remote_node *node_of(const entry_search *f, size_t i)
+{
+    pc__remote_node *node = pc__remote_nodes_of_slot(f->client->nodes,
+                                                     pc__remote_entry_slot(f->client, &f->keys[i]));
+    pc__remote_node_drop(f->client->nodes, node);
+    return node;
+}
+
+/* If the cluster has just moved some of the slots, no server answers for all keys: then each key is
+ * asked for alone. */
+static void ask_in_turn(entry_search *f, pc__remote_deadline *limit)
+{
+    size_t count = f->count, asked[PC__REMOTE_FIND_MOST];
+    if (!count || ask_for_envelopes(f, limit) >= 0)
+        return;
+    memcpy(asked, f->asked, sizeof asked);
+    for (size_t i = 0; i < count; i++) {
+        int may_ask = count > 1 && !limit->timed_out && node_of(f, asked[i]);
+        f->asked[0] = asked[i];
+        f->count = 1;
+        if (!may_ask || ask_for_envelopes(f, limit) < 0)
+            f->there[asked[i]] = 0;
+    }
+}
+
+void pc__remote_entry_find(const pc__remote_client *client, const pc__id *keys, size_t count,
+                           pc__remote_entry *entries, uint8_t *there, pc__remote_deadline *limit)
+{
+    enum { WAITS = 2 };
+    entry_search f = {.client = client, .keys = keys, .entries = entries, .there = there};
+    pc__remote_nodes_refresh(client->nodes, limit);
+    memset(there, WAITS, count);
+    for (size_t first = 0; first < count; first++) {
+        const pc__remote_node *node = there[first] == WAITS ? node_of(&f, first) : NULL;
+        if (there[first] != WAITS)
+            continue;
+        f.count = 0;
+        for (size_t i = first; i < count; i++)
+            if (there[i] == WAITS && (i == first || node_of(&f, i) == node)) {
+                f.asked[f.count++] = i;
+                there[i] = 0;
+            }
+        if (node)
+            ask_in_turn(&f, limit);
+    }
+}
+
 /* Compares the tag and removes in one step: another writer may have replaced the header since it
  * was read, and without that header its blocks, which do not expire, would stay for good. */
 static void add_header_removal(pc__remote_request *request, const pc__remote_client *client,

@@ -26,7 +26,11 @@ typedef struct pc__remote_client { /* needed to read and write entries */
     const pc__record_options *record; /* of the records that we write and read */
 } pc__remote_client;
 
-enum { PC__REMOTE_ENVELOPE_BYTES = 96, PC__REMOTE_NAME = 96 + PC__VARIANT };
+enum {
+    PC__REMOTE_ENVELOPE_BYTES = 96,
+    PC__REMOTE_NAME = 96 + PC__VARIANT,
+    PC__REMOTE_FIND_MOST = 512 /* requests and replies fit into the buffers of sockets */
+};
 
 typedef struct pc__remote_name {
     char text[PC__REMOTE_NAME];
@@ -44,6 +48,10 @@ void pc__remote_envelope_write(uint8_t out[PC__REMOTE_ENVELOPE_BYTES],
  * version. PC_ERR_IO: any other error. The error text is set. */
 pc_status pc__remote_entry_read_envelope(const pc__remote_client *client, const pc__id *key,
                                          pc__remote_entry *entry, pc__remote_deadline *limit);
+/* The envelopes of `count` keys, at most PC__REMOTE_FIND_MOST: there[i] = 1, and entries[i], where
+ * one could be read; else 0. One round trip to each server that has some of them. */
+void pc__remote_entry_find(const pc__remote_client *client, const pc__id *keys, size_t count,
+                           pc__remote_entry *entries, uint8_t *there, pc__remote_deadline *limit);
 /* Removes a writer's blocks and, if `header`, its header: unless another writer has replaced it. */
 pc_status pc__remote_entry_remove(const pc__remote_client *client, const pc__id *key, uint64_t tag,
                                   uint32_t pieces, int header, pc__remote_deadline *limit);

@@ -7,6 +7,8 @@
 
 #include "base/mem.h"
 
+struct pc__remote_reply;
+
 typedef struct pc__remote_request {
     pc__bytes text;
     size_t *starts; /* [count] of each command in `text` */
@@ -14,6 +16,10 @@ typedef struct pc__remote_request {
     const void *value; /* one long argument, borrowed; belongs at `split` of the text */
     size_t value_size, split;
     pc_status status; /* the first failure of all calls that add */
+    /* Gets the reply of each command, and all of them again if the request is sent once more. NULL:
+     * only pc__remote_answer matters. */
+    void (*on_reply)(void *user, size_t index, const struct pc__remote_reply *reply);
+    void *user;
 } pc__remote_request;
 
 pc__remote_request pc__remote_request_make(const pc_allocator *mem);

@@ -4,6 +4,7 @@
 
 #include <promptcache/cache.h>
 #include <sodium.h>
+#include <string.h>
 
 #include "base/fail.h"
 
@@ -385,22 +386,55 @@ static pc_status put_entry(pc__tier *tier, const pc__image *image, double deadli
     return status;
 }
 
-static void remove_entry(pc__tier *tier, const pc__id *key)
+static pc_status remove_entry(pc__tier *tier, const pc__id *key)
 {
     pc__remote_tier *r = (pc__remote_tier *)tier;
     pc__remote_deadline limit = {pc__now() + REMOVE_SECONDS, 0};
     pc__remote_entry entry, there;
     int is_known = find_present(r, key, &entry);
-    if (!r->common.read_only) {
-        pc_status status = pc__remote_entry_read_envelope(&r->client, key, &there, &limit);
+    pc_status status;
+    if (r->common.read_only) {
+        status = is_known ? pc__fail(PC_ERR_STATE, "remote: the tier is read-only") : PC_MISS;
+    } else {
+        status = pc__remote_entry_read_envelope(&r->client, key, &there, &limit);
         if (status == PC_OK)
-            pc__remote_entry_remove(&r->client, key, there.tag, there.pieces, 1, &limit);
+            status = pc__remote_entry_remove(&r->client, key, there.tag, there.pieces, 1, &limit);
         else if (status == PC_ERR_FORMAT)
-            pc__remote_entry_remove_foreign(&r->client, key, &limit);
+            status = pc__remote_entry_remove_foreign(&r->client, key, &limit);
     }
     lock_and_update(r, key, NULL, REMOVED);
     if (is_known)
         emit_event(r, PC_EVENT_REMOVE, PC_REASON_NONE, key, entry.tokens, entry.bytes, 0);
+    report_bytes(r);
+    return status;
+}
+
+/* Of at most PC__REMOTE_FIND_MOST keys. The presence cache learns what the server says. */
+static void find_some(pc__remote_tier *r, const pc__id *keys, size_t count,
+                      pc__remote_entry *entries, uint8_t *there, pc__remote_deadline *limit)
+{
+    pc__remote_entry_find(&r->client, keys, count, entries, there, limit);
+    pthread_mutex_lock(&r->lock);
+    for (size_t i = 0; i < count; i++)
+        if (there[i])
+            update_presence(r, &keys[i], &entries[i], FOUND);
+    pthread_mutex_unlock(&r->lock);
+}
+
+/* In groups, each of which takes a round trip. */
+static void find_entries(pc__tier *tier, const pc__id *keys, size_t count, double deadline,
+                         uint8_t *there)
+{
+    pc__remote_tier *r = (pc__remote_tier *)tier;
+    pc__remote_deadline limit = {deadline, 0};
+    size_t most = count < PC__REMOTE_FIND_MOST ? count : PC__REMOTE_FIND_MOST;
+    pc__remote_entry *entries = pc__calloc(&r->mem, most, sizeof *entries);
+    memset(there, 0, count);
+    for (size_t i = 0, n; entries && i < count && !limit.timed_out; i += n) {
+        n = count - i < most ? count - i : most;
+        find_some(r, keys + i, n, entries, there + i, &limit);
+    }
+    pc__free(&r->mem, entries);
     report_bytes(r);
 }
 
@@ -470,7 +504,8 @@ static pc_status create_tier(pc__tier **out, const pc__tier_common *common,
                                      .clear = clear_entries,
                                      .sweep = sweep_connections,
                                      .stats = get_stats,
-                                     .free = free_tier};
+                                     .free = free_tier,
+                                     .find = find_entries};
     pc__remote_tier *r = pc__calloc(common->mem, 1, sizeof *r);
     pc_status status;
     *out = NULL;

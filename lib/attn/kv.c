@@ -450,12 +450,16 @@ static int zero_layer(const pc__kv *kv, size_t layer, size_t from, size_t to, in
     return clear;
 }
 
+int pc__kv_tail_is_clear(const pc__kv *kv, size_t layer)
+{
+    return zero_layer(kv, layer, kv->tokens, pages_of(kv->tokens) * PC__PAGE, 1);
+}
+
 /* Borrowed pages are checked first: writing to a mapped file's page makes a private copy of it. */
 void pc__kv_clear_tail(pc__kv *kv, size_t layer)
 {
-    size_t end = pages_of(kv->tokens) * PC__PAGE;
-    if (!kv->release_owner || !zero_layer(kv, layer, kv->tokens, end, 1))
-        zero_layer(kv, layer, kv->tokens, end, 0);
+    if (!kv->release_owner || !pc__kv_tail_is_clear(kv, layer))
+        zero_layer(kv, layer, kv->tokens, pages_of(kv->tokens) * PC__PAGE, 0);
 }
 
 void pc__kv_truncate(pc__kv *kv, size_t tokens)

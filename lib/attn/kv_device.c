@@ -252,6 +252,21 @@ pc_status pc__kv_show(pc__kv *kv, uint8_t ***layers)
     return PC_OK;
 }
 
+pc_status pc__kv_to_device(pc__kv *kv, const pc__kv *from)
+{
+    size_t each = pc__kv_layer_page_bytes(&kv->shape);
+    for (size_t i = 0; i < from->tokens; i++) {
+        int64_t relative = pc__kv_relative(from, i);
+        PC__TRY_RETURN(pc__kv_append(kv, &relative, 1));
+    }
+    for (size_t page = 0; page < (from->tokens + PC__PAGE - 1) / PC__PAGE; page++)
+        for (size_t l = 0; l < (size_t)kv->shape.layers; l++)
+            PC__TRY_RETURN(pc__backend_copy(kv->home,
+                                            pc__kv_page_at(kv, page) + l * pc__kv_layer_stride(kv),
+                                            from->layer[l] + page * each, each));
+    return PC_OK;
+}
+
 pc_status pc__kv_to_host(pc__kv **out, const pc__kv *kv)
 {
     pc_status status;

@@ -64,6 +64,9 @@ pc_status pc__kv_fetch(const pc__kv *kv, uint8_t ***layers);
 /* Pages of all layers that the host can read as long as the run lives: its own, or a copy of a run
  * that no longer grows. Any thread. */
 pc_status pc__kv_show(pc__kv *kv, uint8_t ***layers);
+/* A run that the backend computes gets the tokens and pages of a finished one of the host, of the
+ * same shape; it is empty before, and grows on. */
+pc_status pc__kv_to_device(pc__kv *kv, const pc__kv *from);
 /* A reference to the run itself if it is the host's, else a copy on the host. */
 pc_status pc__kv_to_host(pc__kv **out, const pc__kv *kv);
 

@@ -13,6 +13,8 @@ void pc__page_write(const pc__kv_shape *shape, uint8_t *page, size_t tokens, con
                     const float *v);
 /* Zeros tokens [from, to) of a page of all heads (kv.c). */
 void pc__page_zero(const pc__kv_shape *shape, uint8_t *page, size_t from, size_t to);
+/* 1: a layer has only zeros behind the last token (pc__kv_clear_tail; kv.c). */
+int pc__kv_tail_is_clear(const pc__kv *kv, size_t layer);
 /* Floats of k and v together. */
 size_t pc__page_floats(const pc__kv_shape *shape);
 

@@ -337,8 +337,6 @@ static pc_status eval_lanes(const pc_model *model, const pc_eval_args *a)
 {
     evaluation e = {.model = model, .args = a};
     pc_status status;
-    for (size_t l = 0; l < a->lane_count; l++)
-        pc__spans_hold(a->lanes[l].spans, a->lanes[l].span_count);
     PC__TRY(pc__model_can_compute(model), done);
     PC__TRY(check_args(model, a), done);
     PC__TRY(reserve_eval(&e), done);
@@ -347,19 +345,31 @@ static pc_status eval_lanes(const pc_model *model, const pc_eval_args *a)
     status = make_segments(&e);
 done:
     end_eval(&e, status);
-    for (size_t l = 0; l < a->lane_count; l++)
-        pc__spans_let_go(a->lanes[l].spans, a->lanes[l].span_count);
     return status;
 }
 
-/* The caller's lanes with their spans as dense arrays of ours. */
+/* The caller's lanes, and their spans with segments of the model. */
 typedef struct dense_lanes {
-    pc_lane *lanes; /* [count] */
-    void **copies;  /* [count] of spans; NULL: the caller's */
+    pc_lane *lanes;  /* [count] */
+    pc_span **spans; /* [count] */
 } dense_lanes;
 
-static pc_status read_lanes(dense_lanes *d, const pc_allocator *mem, const pc_eval_args *a)
+static pc_status read_spans(pc_span **out, const pc_model *model, const pc_lane *lane)
 {
+    const void *given;
+    void *copy;
+    pc_status status;
+    PC__TRY_RETURN(pc__array_in(&given, &copy, &model->context->mem,
+                                PC__ARRAY("pc_eval", "spans of a lane", pc_span, hi), lane->spans,
+                                lane->span_stride, lane->span_count));
+    status = pc__spans_of_model(out, model, given, lane->span_count);
+    pc__free(&model->context->mem, copy);
+    return status;
+}
+
+static pc_status read_lanes(dense_lanes *d, const pc_model *model, const pc_eval_args *a)
+{
+    const pc_allocator *mem = &model->context->mem;
     const void *given;
     void *copy;
     pc_status status = PC_OK;
@@ -367,29 +377,26 @@ static pc_status read_lanes(dense_lanes *d, const pc_allocator *mem, const pc_ev
                                 PC__ARRAY("pc_eval", "lanes", pc_lane, span_stride), a->lanes,
                                 a->lane_stride, a->lane_count));
     d->lanes = pc__calloc(mem, a->lane_count, sizeof *d->lanes);
-    d->copies = pc__calloc(mem, a->lane_count, sizeof(*d->copies));
-    if (!d->lanes || !d->copies)
+    d->spans = pc__calloc(mem, a->lane_count, sizeof(*d->spans));
+    if (!d->lanes || !d->spans)
         status = PC_ERR_NOMEM;
     else if (a->lane_count)
         memcpy(d->lanes, given, a->lane_count * sizeof *d->lanes);
     pc__free(mem, copy);
     for (size_t l = 0; l < a->lane_count && status >= 0; l++) {
-        pc_lane *lane = &d->lanes[l];
-        const void *spans;
-        status = pc__array_in(&spans, &d->copies[l], mem,
-                              PC__ARRAY("pc_eval", "spans of a lane", pc_span, hi), lane->spans,
-                              lane->span_stride, lane->span_count);
-        lane->spans = spans;
+        status = read_spans(&d->spans[l], model, &d->lanes[l]);
+        d->lanes[l].spans = d->spans[l];
     }
     return status;
 }
 
-static void free_lanes(dense_lanes *d, const pc_allocator *mem, size_t count)
+static void free_lanes(dense_lanes *d, const pc_model *model, size_t count)
 {
-    for (size_t l = 0; d->copies && l < count; l++)
-        pc__free(mem, d->copies[l]);
-    pc__free(mem, d->copies);
-    pc__free(mem, d->lanes);
+    for (size_t l = 0; d->spans && l < count; l++)
+        if (d->spans[l])
+            pc__spans_free(d->spans[l], d->lanes[l].span_count, model);
+    pc__free(&model->context->mem, d->spans);
+    pc__free(&model->context->mem, d->lanes);
 }
 
 pc_status pc_eval(const pc_model *model, const pc_eval_args *args)
@@ -402,13 +409,13 @@ pc_status pc_eval(const pc_model *model, const pc_eval_args *args)
         return pc__fail(PC_ERR_INVALID, "pc_eval: model or args is NULL");
     PC__TRY_RETURN(
         pc__options_read(&a, sizeof a, PC__V1_SIZE(pc_eval_args, maps), args, "pc_eval_args"));
-    status = read_lanes(&dense, &model->context->mem, &a);
+    status = read_lanes(&dense, model, &a);
     for (size_t l = 0; status >= 0 && a.segments && l < a.lane_count; l++)
         a.segments[l] = NULL;
     a.lanes = dense.lanes;
     if (status >= 0)
         status = eval_lanes(model, &a);
-    free_lanes(&dense, &model->context->mem, a.lane_count);
+    free_lanes(&dense, model, a.lane_count);
     return status;
 }
 

@@ -127,12 +127,14 @@ static pc_status check_and_make(pc_prompt **out, const pc_model *model, const pc
                                 size_t span_count, int64_t start, const int32_t *tokens,
                                 size_t token_count)
 {
+    pc_span *own;
     pc_status status;
+    PC__TRY_RETURN(pc__spans_of_model(&own, model, spans, span_count));
     for (size_t s = 0; s < span_count; s++)
-        PC__TRY_RETURN(check_prompt_span(model, &spans[s], s, start));
-    pc__spans_hold(spans, span_count);
-    status = make_prompt(out, model, spans, span_count, start, tokens, token_count);
-    pc__spans_let_go(spans, span_count);
+        PC__TRY(check_prompt_span(model, &own[s], s, start), done);
+    status = make_prompt(out, model, own, span_count, start, tokens, token_count);
+done:
+    pc__spans_free(own, span_count, model);
     return status;
 }
 

@@ -9,8 +9,10 @@
 #include <string.h>
 
 #include "attn/kv_device.h"
+#include "attn/kv_page.h"
 #include "attn/kernels.h"
 #include "model/model_states.h"
+#include "serve/model_calls.h"
 #include "serve/unit_keys.h"
 #include "store/raw_states.h"
 
@@ -397,6 +399,136 @@ const pc__payload_ops *pc__model_payload(const pc_model *model)
 const pc_model *pc__segment_model(const pc_segment *segment)
 {
     return segment->ops->drop_owner == pc__handle_drop_model ? segment->owner : NULL;
+}
+
+/* ---- States that came from elsewhere */
+
+static void drop_segment(void *segment)
+{
+    pc__segment_unref(segment);
+}
+
+/* Layers that may be read where they lie: aligned, with zeros behind the last token. */
+static pc_status wrap_layers(pc__kv **out, const pc_model *model, const pc__image *image,
+                             pc_segment *segment)
+{
+    int clear = 1;
+    PC__TRY_RETURN(pc__kv_wrap(out, &model->context->mem, &image->form.shape, image->tokens,
+                               image->relative, (const void *const *)image->blocks, segment,
+                               drop_segment));
+    pc__segment_ref(segment);
+    for (size_t l = 0; l < image->block_count && clear; l++)
+        clear = pc__kv_tail_is_clear(*out, l);
+    if (clear)
+        return PC_OK;
+    pc__kv_unref(*out);
+    return PC_ERR_MISMATCH;
+}
+
+static pc_status copy_layers(pc__kv **out, const pc_model *model, const pc__image *image)
+{
+    PC__TRY_RETURN(pc__kv_new_unset(out, &model->context->mem, &image->form.shape, image->tokens,
+                                    image->relative));
+    for (size_t l = 0; l < image->block_count; l++) {
+        memcpy((*out)->layer[l], image->blocks[l], (size_t)image->block_bytes[l]);
+        pc__kv_clear_tail(*out, l);
+    }
+    return PC_OK;
+}
+
+/* What the segment holds, as an image with blocks that the host sees. */
+static pc_status show_segment(pc__image *image, pc_segment *segment)
+{
+    pc_raw raw = PC_RAW_INIT;
+    pc__image described = {.tokens = segment->tokens};
+    void *release_me = NULL;
+    PC__TRY_RETURN(pc_segment_raw(segment, &raw));
+    PC__TRY_RETURN(pc__raw_image(image, &raw, 0, "a segment"));
+    image->blocks = (uint8_t *const *)(uintptr_t)raw.blocks;
+    if (segment->ops == &native_payload)
+        image->form.origin = ((const pc__kv *)segment->payload)->origin;
+    else if (segment->ops->describe(segment->owner, segment->payload, &described, &release_me) >= 0)
+        image->form.origin = described.form.origin;
+    return PC_OK;
+}
+
+static pc_status check_other_image(const pc_model *model, const pc__image *image)
+{
+    const pc__kv_shape run = pc__model_run_shape(model), stored = pc__model_segment_shape(model);
+    const char *wrong = wrong_in_image(model, image);
+    if (!wrong && memcmp(&image->form.shape, &run, sizeof run) != 0
+        && memcmp(&image->form.shape, &stored, sizeof stored) != 0)
+        wrong = "shape";
+    return wrong ? pc__image_refuse(wrong) : PC_OK;
+}
+
+pc_status pc__segment_of_model(pc_segment **out, const pc_model *model, pc_segment *segment)
+{
+    const pc__id *visibility = pc__segment_visibility(segment);
+    pc__image image;
+    pc__kv *kv = NULL;
+    pc_status status;
+    *out = NULL;
+    if (pc__segment_model(segment) == model) {
+        *out = pc__segment_ref(segment);
+        return PC_OK;
+    }
+    if (!pc__model_is_native(model)
+        || (segment->ops != &native_payload && segment->ops != &pc__raw_payload))
+        return pc__image_refuse("model");
+    PC__TRY_RETURN(show_segment(&image, segment));
+    PC__TRY_RETURN(check_other_image(model, &image));
+    status = wrap_layers(&kv, model, &image, segment);
+    if (status == PC_ERR_MISMATCH)
+        status = copy_layers(&kv, model, &image);
+    if (status < 0)
+        return status;
+    kv->rope_regime = image.form.regime;
+    kv->origin = image.form.origin;
+    PC__TRY_RETURN(pc__wrap_segment(out, model, kv, 0, segment->token_ids, segment->tokens));
+    (*out)->lossy = segment->lossy;
+    (*out)->other_kernels = segment->other_kernels;
+    atomic_store_explicit(&(*out)->tier, atomic_load_explicit(&segment->tier, memory_order_relaxed),
+                          memory_order_relaxed);
+    status = visibility ? pc__segment_set_visibility(*out, visibility) : PC_OK;
+    if (status < 0) {
+        pc__segment_unref(*out);
+        *out = NULL;
+    }
+    return status;
+}
+
+pc_status pc__spans_of_model(pc_span **out, const pc_model *model, const pc_span *spans,
+                             size_t count)
+{
+    pc_span *own;
+    pc_status status;
+    pc__spans_hold(spans, count); /* the allocator may free them */
+    own = pc__calloc(&model->context->mem, count, sizeof *own);
+    status = own ? PC_OK : PC_ERR_NOMEM;
+    *out = NULL;
+    for (size_t i = 0; i < count && status >= 0; i++) {
+        pc_segment *segment = spans[i].segment, *own_segment = NULL;
+        own[i] = spans[i];
+        status = segment ? pc__segment_of_model(&own_segment, model, segment) : PC_OK;
+        if (status < 0 && status != PC_ERR_NOMEM) { /* the caller says where it stands */
+            own_segment = pc__segment_ref(segment);
+            status = PC_OK;
+        }
+        own[i].segment = own_segment;
+    }
+    pc__spans_let_go(spans, count);
+    if (status < 0 && own)
+        pc__spans_free(own, count, model);
+    else
+        *out = own;
+    return status;
+}
+
+void pc__spans_free(pc_span *spans, size_t count, const pc_model *model)
+{
+    pc__spans_let_go(spans, count);
+    pc__free(&model->context->mem, spans);
 }
 
 void pc__segment_image(pc__image *image, const pc_model *model, const pc__segment_facts *facts)

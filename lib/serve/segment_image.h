@@ -20,6 +20,17 @@ void pc__model_ref_owner(void *owner);
 /* The model whose states a segment holds; NULL if it did not come from here. */
 const pc_model *pc__segment_model(const pc_segment *segment);
 
+/* A segment of `model` with the states of `segment`: itself, or around the memory of states that
+ * another handle of the same model has computed, or that came through the cache by pc_cache_get.
+ * Copies them if they cannot be read where they lie. PC_ERR_MISMATCH: of another model, format or
+ * shape. */
+pc_status pc__segment_of_model(pc_segment **out, const pc_model *model, pc_segment *segment);
+/* A copy of spans [count] with segments of `model`, counted; where that is not possible, with those
+ * that were given (NULL stays). To be freed by pc__spans_free. */
+pc_status pc__spans_of_model(pc_span **out, const pc_model *model, const pc_span *spans,
+                             size_t count);
+void pc__spans_free(pc_span *spans, size_t count, const pc_model *model);
+
 /* Known of a segment before it exists. All is borrowed. */
 typedef struct pc__segment_facts {
     const pc__id *key;

@@ -1,13 +1,18 @@
-/* Catches: levels without new tokens, made by hand, that do not continue as the sequence they were
- * taken from (at its end or in its middle, over gaps, with counts that add up); levels that have
- * seen exactly what stands before them and are called approximate; levels in another order, at
- * another distance, after other tokens or of rounded states that are called exact; leaks when
- * memory runs out. */
+/* Catches: levels that come through the cache, from RAM, a folder or another handle of the model,
+ * and are refused, or give other logits than those that never left; such levels of another model or
+ * form that are taken; what they have seen forgotten on the way; bytes behind their last token that
+ * get into the sums; levels without new tokens, made by hand, that do not continue as the sequence
+ * they were taken from (at its end or in its middle, over gaps, with counts that add up); levels
+ * that have seen exactly what stands before them and are called approximate; levels in another
+ * order, at another distance, after other tokens or of rounded states that are called exact; leaks
+ * when memory runs out. */
 #include <promptcache/bench.h>
 #include <promptcache/memo.h>
 #include <promptcache/prompt.h>
 #include <promptcache/batch.h>
+#include <promptcache/cache.h>
 #include <math.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -364,14 +369,178 @@ static void out_of_memory(void)
     }
 }
 
+enum { LEVEL = 50 }; /* tokens, in one run, less than a page */
+
+/* The states of ids [0, LEVEL) under a key. */
+static void put_level(const world *w, pc_cache *cache, const uint8_t key[32], pc_span *span)
+{
+    pc_sequence *s = plain(w, LEVEL, NULL);
+    pc_span spans[ROOM];
+    size_t count = spans_of(s, spans);
+    *span = spans[0];
+    for (size_t i = 1; i < count; i++)
+        pc_segment_free(spans[i].segment);
+    CHECK_OK(pc_cache_put(cache, key, span->segment, NULL));
+    CHECK_OK(pc_cache_flush(cache));
+    pc_sequence_free(s);
+}
+
+/* Behind a level: the logits of pc_prompt_from_spans and of pc_eval, and exactness. */
+static uint32_t behind(const world *w, pc_model *model, const pc_span *span, float *logits)
+{
+    world other = *w;
+    pc_stats stats;
+    const int64_t positions[2] = {span->start + (int64_t)span->hi,
+                                  span->start + (int64_t)span->hi + 1};
+    pc_lane lane = {.spans = span,
+                    .span_stride = sizeof *span,
+                    .span_count = 1,
+                    .tokens = w->ids,
+                    .positions = positions,
+                    .count = 2};
+    pc_eval_args args = PC_EVAL_ARGS_INIT;
+    pc_sequence *s;
+    other.model = model;
+    s = joined(&other, span, 1, positions[0], w->ids, 2, &stats);
+    if (s && CHECK(pc_sequence_logits(s, NULL) != NULL))
+        memcpy(logits, pc_sequence_logits(s, NULL), VOCAB * sizeof *logits);
+    pc_sequence_free(s);
+    args.lanes = &lane;
+    args.lane_stride = sizeof lane;
+    args.lane_count = 1;
+    args.logits = logits + VOCAB;
+    CHECK_OK(pc_eval(model, &args));
+    return stats.exactness;
+}
+
+static void is_equal_behind(const world *w, pc_model *model, const pc_span *span, const float *want,
+                            uint32_t exactness)
+{
+    static float logits[3 * VOCAB];
+    CHECK_INT(behind(w, model, span, logits), exactness);
+    CHECK(!memcmp(logits, want, sizeof logits));
+}
+
+static void release_nothing(void *user)
+{
+    ++*(int *)user;
+}
+
+/* Memory of an application with the same pages, not aligned, and with rubbish behind them. */
+static void from_own_memory(const world *w, const pc_span *span, const float *want)
+{
+    pc_raw raw = PC_RAW_INIT;
+    uint8_t *memory[RANDOM_LAYERS];
+    const void *blocks[RANDOM_LAYERS];
+    pc_span own = *span;
+    pc_segment *wrapped = NULL;
+    int released = 0;
+    CHECK_OK(pc_segment_raw(span->segment, &raw));
+    for (size_t l = 0; l < RANDOM_LAYERS; l++) {
+        size_t bytes = (size_t)raw.block_bytes[l], tail = raw.dtype == PC_DTYPE_F32 ? 4 : 0;
+        memory[l] = malloc(bytes + 64);
+        blocks[l] = memory[l] + (l ? 16 : 0);
+        memcpy(memory[l] + (l ? 16 : 0), raw.blocks[l], bytes);
+        if (tail) /* the last value of the last page is of no token */
+            memset(memory[l] + (l ? 16 : 0) + bytes - tail, 0xff, tail);
+    }
+    raw.blocks = blocks;
+    CHECK_OK(pc_segment_wrap(&wrapped, w->context, &raw, release_nothing, &released));
+    own.segment = wrapped;
+    is_equal_behind(w, w->model, &own, want, PC_APPROXIMATE);
+    pc_segment_free(wrapped);
+    CHECK_INT(released, 1);
+    for (size_t l = 0; l < RANDOM_LAYERS; l++)
+        free(memory[l]);
+}
+
+static void is_refused(const world *w, pc_model *model, const pc_span *span)
+{
+    pc_prompt *prompt = NULL;
+    pc_eval_args args = PC_EVAL_ARGS_INIT;
+    const int64_t position = span->start + (int64_t)span->hi;
+    static float logits[VOCAB];
+    pc_lane lane = {.spans = span,
+                    .span_stride = sizeof *span,
+                    .span_count = 1,
+                    .tokens = w->ids,
+                    .positions = &position,
+                    .count = 1};
+    CHECK_STATUS(
+        pc_prompt_from_spans(&prompt, model, span, sizeof *span, 1, position, w->ids, 1, NULL),
+        PC_ERR_MISMATCH);
+    args.lanes = &lane;
+    args.lane_stride = sizeof lane;
+    args.lane_count = 1;
+    args.logits = logits;
+    CHECK_STATUS(pc_eval(model, &args), PC_ERR_MISMATCH);
+    CHECK_ERROR_HAS("lane 0, span 0");
+}
+
+/* A level from the cache's tiers. */
+static void from_a_cache(const world *w, uint64_t flags, const char *folder)
+{
+    static const uint8_t key[32] = {8};
+    static float want[3 * VOCAB];
+    pc_cache_options c = PC_CACHE_OPTIONS_INIT;
+    pc_get_info info = PC_GET_INFO_INIT;
+    pc_cache *cache = NULL;
+    pc_raw expect = PC_RAW_INIT;
+    pc_segment *got = NULL;
+    pc_span span, loaded;
+    world other;
+    c.disk_path = folder;
+    c.flags = flags | PC_CACHE_ALWAYS_LOAD;
+    CHECK_OK(pc_cache_new(&cache, w->context, &c));
+    put_level(w, cache, key, &span);
+    loaded = span;
+    CHECK_INT(behind(w, w->model, &span, want), PC_EXACT);
+    CHECK_OK(pc_segment_raw(span.segment, &expect));
+    if (CHECK_OK(pc_cache_get(&got, cache, key, &expect, NULL, &info))) {
+        CHECK_INT(info.tier, PC_TIER_RAM);
+        loaded.segment = got;
+        is_equal_behind(w, w->model, &loaded, want, PC_EXACT);
+        pc_segment_free(got);
+    }
+    pc_cache_free(cache);
+    CHECK_OK(pc_cache_new(&cache, w->context, &c));
+    if (CHECK_OK(pc_cache_get(&got, cache, key, &expect, NULL, &info))) {
+        CHECK_INT(info.tier, PC_TIER_DISK);
+        loaded.segment = got;
+        is_equal_behind(w, w->model, &loaded, want, PC_EXACT);
+        if (CHECK(start(&other, NULL, PC_DTYPE_F32))) { /* another handle and context */
+            is_equal_behind(w, other.model, &loaded, want, PC_EXACT);
+            loaded.segment = span.segment;
+            is_equal_behind(w, other.model, &loaded, want, PC_EXACT);
+            loaded.segment = got;
+            other.model->info.fingerprint[5] ^= 1;
+            is_refused(w, other.model, &loaded);
+        }
+        end(&other);
+        if (CHECK(start(&other, NULL, PC_DTYPE_BF16)))
+            is_refused(w, other.model, &loaded);
+        end(&other);
+        pc_segment_free(got);
+    }
+    from_own_memory(w, &span, want);
+    pc_segment_free(span.segment);
+    pc_cache_free(cache);
+}
+
 int main(void)
 {
+    const char *folder = pc_test_folder();
+    char path[512];
     world w;
     if (CHECK(start(&w, NULL, PC_DTYPE_F32))) {
         continued(&w);
         gaps(&w);
         sights(&w);
         sources(&w);
+        snprintf(path, sizeof path, "%s/read", folder);
+        from_a_cache(&w, 0, path);
+        snprintf(path, sizeof path, "%s/mapped", folder);
+        from_a_cache(&w, PC_CACHE_MMAP, path);
     }
     end(&w);
     rounded();

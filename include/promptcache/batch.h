@@ -117,16 +117,66 @@ PC_API pc_status pc_batch_step(pc_batch *batch);
  * in its order. Borrowed until the next step or change of the batch. */
 PC_API pc_sequence *const *pc_batch_changed(const pc_batch *batch, size_t *count);
 
+/* ---- Conversations that outlive the process */
+
+typedef struct pc_save_options {
+    size_t struct_size;
+    const void *salt; /* the tenant's; NULL with salt_size 0: the cache's */
+    size_t salt_size; /* bytes of salt */
+    /* Bits 1 << PC_TIER_…; 0: all. Saving: those that may have it. Loading: those in which it is
+     * looked for. */
+    uint64_t tiers;
+    double ttl_seconds;      /* saving: until it expires; 0: the cache's; INFINITY: never */
+    double deadline_seconds; /* loading: of the whole call; 0: the cache's */
+    int32_t priority;        /* saving: lower priorities are evicted first; 0 */
+    uint32_t reserved;
+} pc_save_options;
+
+/* Saves a sequence under a key of the caller's choice [32]: tokens, states, and how it goes on. The
+ * sequence goes on as if nothing had happened. Its own states are stored in parts, under keys that
+ * derive from `key` and their bytes, so that saving again under the same key stores only what is
+ * new, and removes parts that the last two saves do not need. What it reads of the cache (modules,
+ * prefixes, levels) is stored too, once for all sequences of the tenant: a module that is evicted
+ * takes nothing along. All of it are entries, which tiers may evict.
+ * Waits while too much waits to be written. The tiers below RAM get it later: pc_cache_flush waits
+ * for that, and so does the end of the cache. A crash before that leaves the save before. One
+ * process at a time saves under a key; another one that has an older save in its own tiers does not
+ * see the newer one of a server.
+ * Returns PC_MISS (something had no room in any tier: the save before stays), PC_ERR_STATE as
+ * pc_sequence_fork, PC_ERR_UNSUPPORTED (an application's model: its sequences cannot be exported),
+ * PC_ERR_IO (a tier may keep the save before). */
+PC_API pc_status pc_sequence_save(pc_sequence *sequence, pc_cache *cache, const uint8_t key[32],
+                                  const pc_save_options *options);
+/* Makes a sequence as it was when it was saved last: it can be stepped, pushed to, truncated,
+ * forked and saved, as one with PC_GENERATE_KEEP. Exact states that come through lossless codecs
+ * give the tokens and logits that it would have given; through a lossy codec it is PC_APPROXIMATE.
+ * One that an error or a cancellation had finished is unfinished. Its statistics count what was
+ * loaded.
+ * options: as of pc_sequence_new; those that a computed prompt has decided must be as they were, or
+ * the default. With the seed that it had, random numbers go on. save: NULL: all defaults.
+ * Returns PC_MISS, with the reason in *reason (may be NULL): there is none under this key for this
+ * model and salt, or some part of it is lost, and nothing was loaded. Returns PC_ERR_STATE as
+ * pc_sequence_set_options. */
+PC_API pc_status pc_sequence_load(pc_sequence **out, const pc_model *model, pc_cache *cache,
+                                  const uint8_t key[32], const pc_generate_options *options,
+                                  const pc_save_options *save, uint32_t *reason);
+/* Removes what was saved under a key, from the tiers of options->tiers. Parts that other sequences
+ * of the tenant read too stay. Returns PC_MISS: there is none; and as pc_cache_remove. */
+PC_API pc_status pc_sequence_forget(const pc_model *model, pc_cache *cache, const uint8_t key[32],
+                                    const pc_save_options *options);
+
 /* ---- INIT macros */
 
 /* clang-format off */
 #define PC_FORK_OPTIONS_INIT {sizeof(pc_fork_options), NULL}
+#define PC_SAVE_OPTIONS_INIT {sizeof(pc_save_options), NULL, 0, 0, 0, 0, 0, 0}
 #define PC_BATCH_OPTIONS_INIT {sizeof(pc_batch_options), 0, 0}
 #define PC_BATCH_STATS_INIT {sizeof(pc_batch_stats), 0, 0, 0, 0}
 /* clang-format on */
 
 /* As pc_context_options_init. */
 PC_API void pc_fork_options_init(pc_fork_options *options, size_t size);
+PC_API void pc_save_options_init(pc_save_options *options, size_t size);
 PC_API void pc_batch_options_init(pc_batch_options *options, size_t size);
 PC_API void pc_batch_stats_init(pc_batch_stats *stats, size_t size);
 

@@ -57,12 +57,17 @@ typedef struct pc__sequence_span {
     int64_t start;
     uint32_t lo, hi;
     int own;
+    int grows; /* of an own one: the next own tokens go there */
 } pc__sequence_span;
 /* How many there are; `spans` may be NULL. */
 size_t pc__model_sequence_spans(const void *sequence, pc__sequence_span *spans);
 /* Makes a run that was computed elsewhere, from position 0 on, the own tokens of a sequence that
  * has nothing yet; the run grows on. Takes the reference over in any case. */
 pc_status pc__model_sequence_wrap(const pc_model *model, void *sequence, pc__kv *run);
+/* The next own run of a sequence, computed elsewhere; `grows`: it grows on. Takes the reference
+ * over in any case. */
+pc_status pc__model_sequence_add(const pc_model *model, void *sequence, pc__kv *run, int64_t start,
+                                 int grows);
 /* Nothing that the sequence has so far is written any more. */
 void pc__model_sequence_freeze(void *sequence);
 

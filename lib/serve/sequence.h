@@ -107,6 +107,14 @@ int64_t pc__sequence_limit(const pc_sequence *sequence);
 int pc__sequence_is_full(const pc_sequence *sequence);
 /* Gives the rest of the turn's text to on_text, and begins an empty text. An error: of on_text. */
 pc_status pc__sequence_end_turn(pc_sequence *sequence);
+/* The text of tokens [turn, count). `out` is to be ended, on failure too. */
+pc_status pc__sequence_rebuild_text(const pc_sequence *sequence, size_t turn, size_t count,
+                                    pc__text_stream *out);
+/* Own token number `n`: those of the prompt come first. */
+int32_t pc__sequence_own_token(const pc_sequence *sequence, size_t n);
+/* A reference to the attached segment with these states. NULL: there is none. */
+struct pc__kv;
+pc_segment *pc__sequence_attached(const pc_sequence *sequence, const struct pc__kv *states);
 /* For calls that go on with it, or need its states. PC_ERR_STATE: a step is under way, it has
  * finished and kept nothing; `placed`: or its prompt is not computed. */
 pc_status pc__sequence_check(pc_sequence *sequence, int placed, const char *call);

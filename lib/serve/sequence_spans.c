@@ -5,8 +5,7 @@
 #include "serve/sequence.h"
 #include "serve/visibility.h"
 
-/* A reference to the attached segment with these states. */
-static pc_segment *attached_segment(const pc_sequence *s, const pc__kv *kv)
+pc_segment *pc__sequence_attached(const pc_sequence *s, const pc__kv *kv)
 {
     for (size_t i = 0; i < s->placed.segment_count; i++)
         if (s->placed.segments[i]->payload == kv)
@@ -14,8 +13,7 @@ static pc_segment *attached_segment(const pc_sequence *s, const pc__kv *kv)
     return NULL;
 }
 
-/* Own token number `n`: those of the prompt come first. */
-static int32_t own_token(const pc_sequence *s, size_t n)
+int32_t pc__sequence_own_token(const pc_sequence *s, size_t n)
 {
     size_t prompt = s->placed.own.count - (s->again != 0);
     return n < prompt ? s->placed.own.tokens[n] : s->tokens[n - prompt];
@@ -31,7 +29,7 @@ static pc_status own_segment(const pc_sequence *s, const pc__sequence_span *span
     if (!ids)
         return PC_ERR_NOMEM;
     for (uint32_t i = 0; i < span->hi; i++)
-        ids[i] = own_token(s, first + i);
+        ids[i] = pc__sequence_own_token(s, first + i);
     if (span->hi == span->kv->tokens) {
         kv = pc__kv_ref(span->kv);
     } else {
@@ -59,7 +57,7 @@ static pc_status make_spans(const pc_sequence *s, const pc__sequence_span *seen,
         if (seen[i].hi <= seen[i].lo)
             continue;
         if (!seen[i].own)
-            segment = attached_segment(s, seen[i].kv);
+            segment = pc__sequence_attached(s, seen[i].kv);
         else
             status = own_segment(s, &seen[i], own, &segment);
         own += seen[i].own ? seen[i].hi : 0;

@@ -247,8 +247,8 @@ done:
     return status;
 }
 
-/* The text of tokens [turn, count). */
-static pc_status rebuild_text(pc_sequence *s, size_t turn, size_t count, pc__text_stream *out)
+pc_status pc__sequence_rebuild_text(const pc_sequence *s, size_t turn, size_t count,
+                                    pc__text_stream *out)
 {
     const pc_generate_options *o = &s->generation.options;
     pc_status status = PC_OK;
@@ -289,7 +289,7 @@ pc_status pc_sequence_truncate(pc_sequence *s, size_t count)
         return pc__fail(PC_ERR_INVALID, "pc_sequence_truncate: %zu tokens of %zu", count, s->count);
     turn = s->turn < count ? s->turn : count;
     computed = s->count - s->pending;
-    status = rebuild_text(s, turn, count, &text);
+    status = pc__sequence_rebuild_text(s, turn, count, &text);
     /* the last token that stays is computed once more, for its logits */
     if (status >= 0 && s->placed.sequence && count <= computed)
         status = truncate_states(s, (int64_t)count - 1);

@@ -214,6 +214,12 @@ static pc_status use_prometheus(const void *options)
     return pc_cache_prometheus(world.cache, NULL, 0, &size, options);
 }
 
+static pc_status use_save(const void *options)
+{
+    static const uint8_t key[32] = {3};
+    return pc_sequence_save(world.stepped, world.cache, key, options);
+}
+
 static pc_status use_fork(const void *options)
 {
     pc_sequence *out = world.sequence;
@@ -287,6 +293,7 @@ static const pc_bench_options bench_init = PC_BENCH_OPTIONS_INIT;
 static const pc_prometheus_options prometheus_init = PC_PROMETHEUS_OPTIONS_INIT;
 static const pc_fork_options fork_init = PC_FORK_OPTIONS_INIT;
 static const pc_batch_options batch_init = PC_BATCH_OPTIONS_INIT;
+static const pc_save_options save_init = PC_SAVE_OPTIONS_INIT;
 static const pc_codec_ops codec_init = {.struct_size = sizeof(pc_codec_ops),
                                         .id = PC_CODEC_APPLICATION,
                                         .name = "ours",
@@ -337,6 +344,8 @@ static const pc_read_case read_cases[] = {
     PC_READ_CASE(pc_prometheus_options, use_prometheus, &prometheus_init, 16, PC_NO_FIELD,
                  PC_NO_FIELD, 0, 1),
     PC_READ_CASE(pc_fork_options, use_fork, &fork_init, 16, PC_NO_FIELD, PC_NO_FIELD, 0, 1),
+    PC_READ_CASE(pc_save_options, use_save, &save_init, 56, PC_FIELD(pc_save_options, reserved),
+                 PC_NO_FIELD, 0, 1),
     PC_READ_CASE(pc_batch_options, use_batch, &batch_init, 16, PC_NO_FIELD, PC_NO_FIELD, 0, 1),
     PC_READ_CASE(pc_eval_args, use_eval, &eval_init, 88, PC_FIELD(pc_eval_args, reserved),
                  PC_NO_FIELD, 0, 0),

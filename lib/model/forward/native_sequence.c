@@ -109,17 +109,24 @@ size_t pc__model_sequence_spans(const void *of, pc__sequence_span *spans)
     const sequence *s = of;
     for (size_t i = 0; spans && i < s->count; i++) {
         const sequence_run *e = &s->entries[i];
-        spans[i] = (pc__sequence_span){e->kv, e->start, e->lo, (uint32_t)tokens_in(e), e->own};
+        spans[i] = (pc__sequence_span){e->kv,  e->start,    e->lo, (uint32_t)tokens_in(e),
+                                       e->own, i == s->tail};
     }
     return s->count;
 }
 
+pc_status pc__model_sequence_add(const pc_model *model, void *to, pc__kv *run, int64_t start,
+                                 int grows)
+{
+    sequence *s = to;
+    PC__TRY_RETURN(add_run(model, s, (sequence_run){run, start, 0, UINT32_MAX, 1}));
+    s->tail = grows ? s->count - 1 : NONE;
+    return PC_OK;
+}
+
 pc_status pc__model_sequence_wrap(const pc_model *model, void *by, pc__kv *run)
 {
-    sequence *s = by;
-    PC__TRY_RETURN(add_run(model, s, (sequence_run){run, 0, 0, UINT32_MAX, 1}));
-    s->tail = s->count - 1;
-    return PC_OK;
+    return pc__model_sequence_add(model, by, run, 0, 1);
 }
 
 void pc__model_sequence_freeze(void *frozen)

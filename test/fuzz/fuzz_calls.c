@@ -3,6 +3,7 @@
  * argument of it. */
 #include <promptcache/admin.h>
 #include <promptcache/bench.h>
+#include <promptcache/embed.h>
 #include <promptcache/extend.h>
 #include <promptcache/cache.h>
 #include <promptcache/sampling.h>
@@ -274,6 +275,7 @@ static pc_generate_options some_options(void)
     static pc_sampling sampling;
     static int32_t named[4];
     static float values[4];
+    static const uint8_t adapter[32] = {1};
     pc_generate_options o = PC_GENERATE_OPTIONS_INIT;
     o.max_tokens = (uint32_t)number();
     o.samples = next() % 4 ? 0 : choice(4); /* pc_sequence_new refuses more than one */
@@ -305,6 +307,8 @@ static pc_generate_options some_options(void)
     o.sampling = next() % 4 ? &sampling : NULL;
     o.flags = rarely() ? number() : next() % 8;
     o.rope_regime_length = next() % 4 ? 0 : number();
+    o.adapter = rarely() ? adapter : NULL;
+    o.tag = number();
     o.on_text = on_text;
     o.on_logits = next() % 4 ? NULL : on_logits;
     o.on_token = next() % 2 ? on_token : NULL;
@@ -327,9 +331,33 @@ static void make_sequence(void)
     KEEP(pc_sequence, sequences, made);
 }
 
+/* Prompts of any models; those of one model give embeddings. */
+static void embed(void)
+{
+    static float embeddings[3 * 4096];
+    static const uint8_t adapter[32] = {1};
+    pc_prompt *some[3];
+    pc_embed_options o = PC_EMBED_OPTIONS_INIT;
+    pc_embed_stats stats = PC_EMBED_STATS_INIT;
+    size_t count = next() % 4;
+    for (size_t i = 0; i < count; i++)
+        some[i] = PICK(prompts);
+    o.flags = rarely() ? number() : next() % 2;
+    o.pool = choice(4);
+    o.encoding = choice(4);
+    o.rope_regime_length = next() % 4 ? 0 : number();
+    o.adapter = rarely() ? adapter : NULL;
+    o.cancelled = cancelled;
+    (void)fuzz_ok(pc_embed(some, count, PICK(caches), &o, embeddings, &stats));
+}
+
 static void generate(void)
 {
     pc_generate_options o = some_options();
+    if (next() % 4 == 0) {
+        embed();
+        return;
+    }
     pc_stats stats = PC_STATS_INIT;
     (void)fuzz_ok(pc_generate(PICK(prompts), PICK(caches), &o, &stats));
 }

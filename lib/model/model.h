@@ -24,7 +24,11 @@ struct pc_model {
     pc__chat *chat;           /* never NULL */
     pc__id tokenizer_id;      /* zero if the application tokenises */
     pc__native *native;       /* NULL: an application's model, or a vocabulary only */
-    pthread_mutex_t ops_lock; /* pc__model_enter */
+    /* pc__model_enter. Who has `turn` gets ops_lock next. Calls about stored states also have
+     * `behind`, so that at most one of them comes before another call. */
+    pthread_mutex_t ops_lock, turn, behind;
+    atomic_uintptr_t ops_owner; /* who has ops_lock, and may make calls within; 0: nobody */
+    int ops_depth, ops_behind;  /* of that thread */
     pthread_mutex_t imports_lock;
     struct pc__import
         /* states on their way into an application's model (serve/segment_image_internal.h) */
@@ -40,8 +44,9 @@ PC__HOLDABLE(pc_model, pc__model_ref, pc__model_unref)
 
 /* Every call of an application's operation stands between these two, so that calls do not overlap,
  * but for those that its model allows to. `overlap`: the flag of that function (PC_OVERLAP_…), or
- * 0. Within a call its own thread may make others. They do nothing for native models, whose
- * operations may overlap. The first forgets earlier texts of pc_error_set. */
+ * 0. Calls about stored states (PC_OVERLAP_STATES), which threads of a cache make one after the
+ * other, give way to all others. Within a call its own thread may make others. They do nothing for
+ * native models, whose operations may overlap. The first forgets earlier texts of pc_error_set. */
 void pc__model_enter(const pc_model *model, uint64_t overlap);
 void pc__model_leave(const pc_model *model, uint64_t overlap);
 /* Returns `status` of operation `name`. Error text: the name, and what the application has set or

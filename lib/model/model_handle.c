@@ -6,7 +6,6 @@
 #include <string.h>
 
 #include "base/options.h"
-#include "base/threads.h"
 #include "model/forward/native.h"
 
 pc_status pc__model_new(pc_model **out, pc_context *context)
@@ -18,9 +17,9 @@ pc_status pc__model_new(pc_model **out, pc_context *context)
     atomic_init(&model->references, 1);
     model->context = pc__context_ref(context);
     model->can_compute = 1;
-    /* a function of the application's model may free objects of this model, which calls `drop` and
-     * `release` within it */
-    pc__mutex_init(&model->ops_lock, PTHREAD_MUTEX_RECURSIVE);
+    pthread_mutex_init(&model->ops_lock, NULL);
+    pthread_mutex_init(&model->turn, NULL);
+    pthread_mutex_init(&model->behind, NULL);
     pthread_mutex_init(&model->imports_lock, NULL);
     *out = model;
     return PC_OK;
@@ -44,6 +43,8 @@ void pc__model_unref(pc_model *model)
     if (model->on_free)
         model->on_free(model->user);
     pthread_mutex_destroy(&model->ops_lock);
+    pthread_mutex_destroy(&model->turn);
+    pthread_mutex_destroy(&model->behind);
     pthread_mutex_destroy(&model->imports_lock);
     pc__free(&context->mem, model);
     pc__context_unref(context);
@@ -54,22 +55,51 @@ void pc_model_free(pc_model *model)
     pc__model_unref(model);
 }
 
+static _Thread_local char this_thread;
+
 static int takes_turns(const pc_model *model, uint64_t overlap)
 {
     return !model->native && !(model->ops.flags & overlap);
 }
 
+/* A function of the application's model may free objects of this model, which calls `drop` and
+ * `release` within it: that takes no turn. */
+static void take_turn(pc_model *model, uint64_t overlap)
+{
+    if (atomic_load_explicit(&model->ops_owner, memory_order_relaxed) != (uintptr_t)&this_thread) {
+        if (overlap == PC_OVERLAP_STATES)
+            pthread_mutex_lock(&model->behind);
+        pthread_mutex_lock(&model->turn);
+        pthread_mutex_lock(&model->ops_lock);
+        pthread_mutex_unlock(&model->turn);
+        model->ops_behind = overlap == PC_OVERLAP_STATES;
+        atomic_store_explicit(&model->ops_owner, (uintptr_t)&this_thread, memory_order_relaxed);
+    }
+    model->ops_depth++;
+}
+
+static void end_turn(pc_model *model)
+{
+    int behind = model->ops_behind;
+    if (--model->ops_depth)
+        return;
+    atomic_store_explicit(&model->ops_owner, 0, memory_order_relaxed);
+    pthread_mutex_unlock(&model->ops_lock);
+    if (behind)
+        pthread_mutex_unlock(&model->behind);
+}
+
 void pc__model_enter(const pc_model *model, uint64_t overlap)
 {
     if (takes_turns(model, overlap))
-        pthread_mutex_lock(&((pc_model *)(uintptr_t)model)->ops_lock);
+        take_turn((pc_model *)(uintptr_t)model, overlap);
     pc__callback_begin();
 }
 
 void pc__model_leave(const pc_model *model, uint64_t overlap)
 {
     if (takes_turns(model, overlap))
-        pthread_mutex_unlock(&((pc_model *)(uintptr_t)model)->ops_lock);
+        end_turn((pc_model *)(uintptr_t)model);
 }
 
 pc_status pc__model_status(const pc_model *model, const char *name, pc_status status)

@@ -206,19 +206,25 @@ pc_status pc__model_tokens(const pc_model *model, const char *text, size_t size,
                            int32_t **tokens, size_t *count)
 {
     const pc_allocator *mem = &model->context->mem;
-    size_t need = 0;
-    *tokens = NULL;
+    /* more tokens than this are rare; then the text is tokenised once more */
+    size_t room = size / 2 + 16, need = 0;
     *count = 0;
-    PC__TRY_RETURN(pc_tokenize(model, text, size, flags, NULL, 0, &need));
-    if (!(*tokens = pc__alloc(mem, (need ? need : 1) * sizeof **tokens)))
+    if (!(*tokens = pc__alloc(mem, room * sizeof **tokens)))
         return PC_ERR_NOMEM;
-    pc_status status = need ? pc_tokenize(model, text, size, flags, *tokens, need, count) : PC_OK;
+    pc_status status = pc_tokenize(model, text, size, flags, *tokens, room, &need);
+    if (status == PC_ERR_LIMIT && need > room) {
+        pc__free(mem, *tokens);
+        if (!(*tokens = pc__alloc(mem, need * sizeof **tokens)))
+            return PC_ERR_NOMEM;
+        status = pc_tokenize(model, text, size, flags, *tokens, need, &need);
+    }
     if (status < 0) {
         pc__free(mem, *tokens);
         *tokens = NULL;
-        *count = 0;
+        return status;
     }
-    return status;
+    *count = need;
+    return PC_OK;
 }
 
 static pc_status check_ops(const pc_model_ops *ops)

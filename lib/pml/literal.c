@@ -125,27 +125,36 @@ static int has_specials(pc__piece_kind kind)
     return kind == PC__PIECE_TEMPLATE || kind == PC__PIECE_SPECIAL;
 }
 
+/* 1: special tokens in the text would count, so that it has to stand by itself; 0; < 0: error. */
+static int finds_special(const pc__pml_env *env, const char *text, size_t size)
+{
+    int32_t *a = NULL, *b = NULL;
+    size_t n = 0, m = 0;
+    int known = env->has_special ? env->has_special(env->tokens_user, text, size) : -1;
+    if (known >= 0)
+        return known;
+    pc_status status = env->tokens(env->tokens_user, text, size, 0, &a, &n);
+    if (status >= 0)
+        status = env->tokens(env->tokens_user, text, size, PC_TOKENIZE_SPECIAL, &b, &m);
+    known = status >= 0 && (n != m || memcmp(a, b, n * sizeof *a) != 0);
+    pc__free(env->mem, a);
+    pc__free(env->mem, b);
+    return status < 0 ? status : known;
+}
+
 /* 1: no document text would become a special token. < 0: error. */
 static int is_free_of_specials(const pc__literal *literal)
 {
-    const pc__pml_env *env = literal->env;
     size_t from = 0;
-    int result = 1;
-    for (size_t i = 0; i < literal->count && result == 1; i++) {
+    int found = 0;
+    for (size_t i = 0; i < literal->count && !found; i++) {
         const char *text = literal->text.data + from;
-        size_t size = literal->pieces[i].end - from, n = 0, m = 0;
-        int32_t *a = NULL, *b = NULL;
+        size_t size = literal->pieces[i].end - from;
         from = literal->pieces[i].end;
-        if (has_specials(literal->pieces[i].kind) || !size)
-            continue;
-        pc_status status = env->tokens(env->tokens_user, text, size, 0, &a, &n);
-        if (status >= 0)
-            status = env->tokens(env->tokens_user, text, size, PC_TOKENIZE_SPECIAL, &b, &m);
-        result = status < 0 ? status : n == m && !memcmp(a, b, n * sizeof *a);
-        pc__free(env->mem, a);
-        pc__free(env->mem, b);
+        if (!has_specials(literal->pieces[i].kind) && size)
+            found = finds_special(literal->env, text, size);
     }
-    return result;
+    return found < 0 ? found : !found;
 }
 
 static pc_status tokens_by_piece(const pc__literal *literal, int32_t **tokens, size_t *count)

@@ -13,17 +13,21 @@
 typedef pc_status (*pc__tokens_fn)(void *user, const char *text, size_t size, uint64_t flags,
                                    int32_t **tokens, size_t *count);
 
+/* Whether PC_TOKENIZE_SPECIAL changes the tokens of a text: 1, 0; -1: not known without both. */
+typedef int (*pc__has_special_fn)(void *user, const char *text, size_t size);
+
 typedef struct pc__pml_env {
     const pc_allocator *mem;
     const pc__chat *chat;
     pc__tokens_fn tokens;
-    void *tokens_user;
-    int32_t unk;             /* fills parameters */
-    int32_t bos;             /* -1: none */
-    int64_t context_length;  /* 0: no limit */
-    uint64_t flags;          /* PC_PML_… */
-    uint32_t max_tokens;     /* of one text; 0: all */
-    const char *base_folder; /* of src=; NULL: refused */
+    pc__has_special_fn has_special; /* NULL: never known */
+    void *tokens_user;              /* of both */
+    int32_t unk;                    /* fills parameters */
+    int32_t bos;                    /* -1: none */
+    int64_t context_length;         /* 0: no limit */
+    uint64_t flags;                 /* PC_PML_… */
+    uint32_t max_tokens;            /* of one text; 0: all */
+    const char *base_folder;        /* of src=; NULL: refused */
     const char *where; /* file name for error texts; "schema" or "prompt" for text from memory */
 } pc__pml_env;
 

@@ -109,12 +109,19 @@ static pc_status model_tokens(void *user, const char *text, size_t size, uint64_
     return pc__model_tokens(user, text, size, flags, tokens, count);
 }
 
+static int model_has_special(void *user, const char *text, size_t size)
+{
+    const pc_model *model = user;
+    return model->tokenizer ? pc__has_special(model->tokenizer, text, size) : -1;
+}
+
 void pc__pml_env_of(pc__pml_env *env, const pc_model *model, const char *where)
 {
     const pc_model_info *info = &model->info;
     *env = (pc__pml_env){.mem = &model->context->mem,
                          .chat = model->chat,
                          .tokens = model_tokens,
+                         .has_special = model_has_special,
                          .tokens_user = (void *)(uintptr_t)model,
                          .bos = info->token_bos,
                          .context_length = info->context_length,

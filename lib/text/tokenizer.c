@@ -156,13 +156,33 @@ static pc_status hand_out(const char *what, const void *from, size_t count, size
 }
 
 /* To SentencePiece U+2581 is a blank before it looks for user-defined pieces. */
+static int has_other_blanks(const pc__tokenizer *t, const char *text, size_t size)
+{
+    return t->kind == PC__VOCAB_SPM && !t->rules.by_rank && !t->steps
+           && memmem(text, size, PC__BLANK_MARK, PC__BLANK_MARK_SIZE);
+}
+
+int pc__has_special(const pc__tokenizer *t, const char *text, size_t size)
+{
+    if (has_other_blanks(t, text, size))
+        return -1;
+    for (size_t i = 0; i < size;) { /* as in encode */
+        int32_t id = special_at(t, text + i, size - i, PC_TOKENIZE_SPECIAL);
+        if (id >= 0 && !is_user(t, id))
+            return 1;
+        i += id < 0 ? 1 : special_text(t, id).size;
+        if (id >= 0 && t->tokens[id].rstrip)
+            i += blanks_after(text + i, size - i);
+    }
+    return 0;
+}
+
 static pc_status encode_text(const pc__tokenizer *t, const char *text, size_t size, uint64_t flags,
                              pc__ids *out)
 {
     pc__bytes plain = {.mem = &t->mem};
     pc_status status = PC_OK;
-    if (t->kind != PC__VOCAB_SPM || t->rules.by_rank || t->steps
-        || !memmem(text, size, PC__BLANK_MARK, PC__BLANK_MARK_SIZE))
+    if (!has_other_blanks(t, text, size))
         return encode(t, text, size, flags, out);
     for (size_t i = 0, n; i < size && status >= 0; i += n) {
         int is_mark = pc__starts_with_mark(text + i, size - i);

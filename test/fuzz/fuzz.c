@@ -318,6 +318,22 @@ static void check_ids(const pc__tokenizer *t, const int32_t *ids, size_t count)
         FUZZ_CHECK(ids[i] >= 0 && (size_t)ids[i] < pc__tokenizer_count(t));
 }
 
+/* Where it is known whether special tokens change the ids, the ids say the same. */
+static void check_special(const pc__tokenizer *t, const char *text, size_t size)
+{
+    int known = pc__has_special(t, text, size);
+    size_t n = 0, m = 0;
+    if (known < 0 || pc__tokenize(t, text, size, 0, NULL, 0, &n) < 0
+        || pc__tokenize(t, text, size, PC_TOKENIZE_SPECIAL, NULL, 0, &m) < 0)
+        return;
+    int32_t *a = malloc((n + 1) * sizeof *a), *b = malloc((m + 1) * sizeof *b);
+    FUZZ_CHECK(a && b && pc__tokenize(t, text, size, 0, a, n, &n) == PC_OK
+               && pc__tokenize(t, text, size, PC_TOKENIZE_SPECIAL, b, m, &m) == PC_OK);
+    FUZZ_CHECK(known == (n != m || memcmp(a, b, n * sizeof *a) != 0));
+    free(a);
+    free(b);
+}
+
 void fuzz_round(const pc__tokenizer *t, const char *text, size_t size, uint64_t flags, int exact)
 {
     size_t need = 0, count = 0, bytes = 0, again = 0;
@@ -344,6 +360,7 @@ void fuzz_round(const pc__tokenizer *t, const char *text, size_t size, uint64_t 
     FUZZ_CHECK(again == bytes);
     if (exact)
         FUZZ_CHECK(bytes == size && (!size || !memcmp(back, text, size)));
+    check_special(t, text, size);
     free(back);
     free(ids);
 }

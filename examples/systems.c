@@ -89,13 +89,13 @@ int main(int argc, char **argv)
 {
     static server s;
     if (argc != 2 || !strcmp(argv[1], "--help")) {
-        fprintf(argc == 2 ? stdout : stderr, "usage: server MODEL\nfor models/demo/demo.gguf\n");
+        fprintf(argc == 2 ? stdout : stderr, "usage: systems MODEL\nfor models/demo/demo.gguf\n");
         return argc == 2 ? 0 : 2;
     }
     pc_status status = start(&s, argv[1]);
     status = status < 0 ? status : serve(&s);
     if (status < 0)
-        fprintf(stderr, "server: %s: %s\n", pc_status_name(status), pc_error_text());
+        fprintf(stderr, "systems: %s: %s\n", pc_status_name(status), pc_error_text());
     for (size_t i = 0; i < s.count; i++) {
         const char *failed;
         pc_sequence_error(s.requests[i], &failed); /* it has ended alone */

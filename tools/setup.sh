@@ -16,7 +16,7 @@ testing_optional="ccache universal-ctags openssl redis-tools python3-cffi python
 testing_optional="$testing_optional python3-jinja2 python3-xxhash python3-zstandard python3-pip"
 testing_optional="$testing_optional qemu-user"
 ci=clang
-ci_optional="mold clang-format-14 doxygen"
+ci_optional="mold clang-format-14 doxygen abigail-tools"
 
 needed=$building optional=$building_optional fetch=0
 case "${1-}" in

@@ -155,7 +155,8 @@ PC_API pc_status pc_sequence_save(pc_sequence *sequence, pc_cache *cache, const 
  * options: as of pc_sequence_new; those that a computed prompt has decided must be as they were, or
  * the default. With the seed that it had, random numbers go on. save: NULL: all defaults.
  * Returns PC_MISS, with the reason in *reason (may be NULL): there is none under this key for this
- * model and salt, or some part of it is lost, and nothing was loaded. Returns PC_ERR_STATE as
+ * model and salt, or some part of it is lost, and nothing was loaded. Before that it waits for
+ * parts that are on their way to the tiers below RAM. Returns PC_ERR_STATE as
  * pc_sequence_set_options. */
 PC_API pc_status pc_sequence_load(pc_sequence **out, const pc_model *model, pc_cache *cache,
                                   const uint8_t key[32], const pc_generate_options *options,

@@ -449,27 +449,40 @@ static pc_status load_sequence(load_work *w, pc_sequence **out)
     return status == PC_OK ? make_sequence(w, out) : status;
 }
 
+static pc_status load_once(pc_sequence **out, const pc_model *model, pc_cache *cache,
+                           const uint8_t key[32], const pc_generate_options *options,
+                           const pc_save_options *save, uint32_t *reason)
+{
+    load_work w = {.started = pc__now()};
+    pc_status status;
+    PC__TRY_RETURN(pc__saved_init(&w.saved, "pc_sequence_load", model, cache, key, save));
+    status = read_options(&w, options);
+    if (status >= 0)
+        status = load_sequence(&w, out);
+    *reason = status == PC_MISS ? w.reason : PC_REASON_NONE;
+    end_runs(&w);
+    pc__generation_end(&w.generation, mem_of(&w));
+    pc__saved_head_free(&w.head, mem_of(&w));
+    return status;
+}
+
 pc_status pc_sequence_load(pc_sequence **out, const pc_model *model, pc_cache *cache,
                            const uint8_t key[32], const pc_generate_options *options,
                            const pc_save_options *save, uint32_t *reason)
 {
     PC__HOLD(pc_model, model);
     PC__HOLD(pc_cache, cache);
-    load_work w = {.started = pc__now()};
+    uint32_t why = PC_REASON_NONE;
     pc_status status;
     if (reason)
         *reason = PC_REASON_NONE;
     if (!out)
         return pc__fail(PC_ERR_INVALID, "pc_sequence_load: out is NULL");
     *out = NULL;
-    PC__TRY_RETURN(pc__saved_init(&w.saved, "pc_sequence_load", model, cache, key, save));
-    status = read_options(&w, options);
-    if (status >= 0)
-        status = load_sequence(&w, out);
+    status = load_once(out, model, cache, key, options, save, &why);
+    if (status == PC_MISS && pc__cache_await_writes(cache)) /* a part may have been on its way */
+        status = load_once(out, model, cache, key, options, save, &why);
     if (reason)
-        *reason = status == PC_MISS ? w.reason : PC_REASON_NONE;
-    end_runs(&w);
-    pc__generation_end(&w.generation, mem_of(&w));
-    pc__saved_head_free(&w.head, mem_of(&w));
+        *reason = why;
     return status;
 }

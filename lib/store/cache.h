@@ -88,6 +88,8 @@ pc_status pc__cache_prefetch(pc_cache *cache, const pc__load_request *request);
 /* Of `tiers` (0: all): bits of the tiers of this cache that outlive the process and may be written
  * to. */
 uint32_t pc__cache_persistent(const pc_cache *cache, uint32_t tiers);
+/* Waits for entries that are on their way to the tiers below RAM. 0: none was. */
+int pc__cache_await_writes(pc_cache *cache);
 /* 1: there are tiers below RAM. */
 int pc__cache_has_lower(const pc_cache *cache);
 uint64_t pc__cache_flags(const pc_cache *cache);

@@ -33,19 +33,39 @@ void check(pc_status status)
 }
 
 struct free_object {
-    void operator()(pc_context *x) const { pc_context_free(x); }
-    void operator()(pc_model *x) const { pc_model_free(x); }
-    void operator()(pc_cache *x) const { pc_cache_free(x); }
-    void operator()(pc_schema *x) const { pc_schema_free(x); }
-    void operator()(pc_prompt *x) const { pc_prompt_free(x); }
-    void operator()(pc_sequence *x) const { pc_sequence_free(x); }
-    void operator()(pc_batch *x) const { pc_batch_free(x); }
+    void operator()(pc_context *x) const
+    {
+        pc_context_free(x);
+    }
+    void operator()(pc_model *x) const
+    {
+        pc_model_free(x);
+    }
+    void operator()(pc_cache *x) const
+    {
+        pc_cache_free(x);
+    }
+    void operator()(pc_schema *x) const
+    {
+        pc_schema_free(x);
+    }
+    void operator()(pc_prompt *x) const
+    {
+        pc_prompt_free(x);
+    }
+    void operator()(pc_sequence *x) const
+    {
+        pc_sequence_free(x);
+    }
+    void operator()(pc_batch *x) const
+    {
+        pc_batch_free(x);
+    }
 };
 template <class T> using owner = std::unique_ptr<T, free_object>;
 
 // make<pc_model>(pc_model_load, …): the object that the call gives, or an exception.
-template <class T, class Call, class... Arguments>
-owner<T> make(Call call, Arguments... arguments)
+template <class T, class Call, class... Arguments> owner<T> make(Call call, Arguments... arguments)
 {
     T *out = nullptr;
     check(call(&out, arguments...));
@@ -69,7 +89,7 @@ int32_t add_text(void *user, uint32_t, const char *text, size_t size) noexcept
 }
 
 class server {
-public:
+  public:
     server(const char *model_path, const char *schema_path, const char *folder)
         : context(make<pc_context>(pc_context_new, nullptr)),
           model(make<pc_model>(pc_model_load, context.get(), model_path, nullptr)),
@@ -120,7 +140,7 @@ public:
         return status != PC_END;
     }
 
-private:
+  private:
     pc_generate_options options_of(conversation &c)
     {
         pc_generate_options options = PC_GENERATE_OPTIONS_INIT;
@@ -162,8 +182,8 @@ private:
         messages[1].content_size = text.size();
         c.answer.clear();
         if (c.sequence)
-            return check(pc_sequence_push_messages(c.sequence.get(), &messages[1],
-                                                   sizeof *messages, 1, nullptr));
+            return check(pc_sequence_push_messages(c.sequence.get(), &messages[1], sizeof *messages,
+                                                   1, nullptr));
         pc_chat_options chat = PC_CHAT_OPTIONS_INIT;
         chat.schema = schema.get();
         owner<pc_prompt> prompt = make<pc_prompt>(pc_prompt_from_messages, model.get(), messages,
@@ -176,7 +196,10 @@ private:
     // A key of the caller's choice: here the name. A real server would hash user and conversation.
     struct key {
         uint8_t bytes[32] = {};
-        explicit key(const std::string &name) { name.copy(reinterpret_cast<char *>(bytes), 32); }
+        explicit key(const std::string &name)
+        {
+            name.copy(reinterpret_cast<char *>(bytes), 32);
+        }
     };
 
     void save(const std::string &name)
@@ -226,7 +249,7 @@ private:
 
 // Lines from one thread to another.
 class line_queue {
-public:
+  public:
     void put(std::string line)
     {
         std::lock_guard<std::mutex> guard(mutex);
@@ -251,7 +274,7 @@ public:
         return true;
     }
 
-private:
+  private:
     std::mutex mutex;
     std::condition_variable changed;
     std::deque<std::string> lines;

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Prints the file that freezes the binary interface of a release.
 
-    freeze.py HEADER COMPILER > layout_vN.c
+    freeze.py HEADER COMPILER > released/layout_vX_Y.c
 
 Static assertions hold the sizes and offsets of every struct and the values of every code and
 constant. The file is made once for a release and then left alone: later headers must still satisfy

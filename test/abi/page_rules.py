@@ -8,7 +8,7 @@ ROOTS = ("lib", "doc", "test", "tools", "examples", "include", "cmake", "models"
 # Words in pages that look like names of ours: of formats, of other programs, of no single thing.
 OTHER_NAMES = {"pc__x", "pc_noun_verb"}
 # What a build or a release makes.
-MADE = ("test/abi/layout_vN.c", "test/cuda/on_model")
+MADE = ("test/abi/released/layout_vX_Y.c", "test/cuda/on_model")
 # Options of other programs in inline code.
 OTHER_OPTIONS = {"preset", "build", "target", "install", "prefix", "list-presets", "cflags", "libs",
                  "static", "scan", "pattern", "pure", "test-dir", "output-on-failure"}

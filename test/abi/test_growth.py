@@ -90,7 +90,8 @@ with tempfile.TemporaryDirectory() as work:
     for name, old, new, breaks in [
         ("promptcache.h", "pc_generate(const pc_prompt *prompt, pc_cache *cache,",
          "pc_generate(pc_cache *cache, const pc_prompt *prompt,", 1),
-        ("promptcache.h", "PC_API int64_t pc_schema_length(", "PC_API int32_t pc_schema_length(", 1),
+        ("promptcache.h", "PC_API int64_t pc_schema_length(",
+         "PC_API int32_t pc_schema_length(", 1),
         ("promptcache.h", "PC_API void pc_schema_free(", "PC_API void pc_schema_free2(", 1),
         ("promptcache.h", "} pc_schema_options;", "    uint64_t added; } pc_schema_options;", 0),
         ("promptcache.h", "PC_API void pc_schema_free(",

@@ -2,9 +2,9 @@
 """Catches: a header that breaks what a release has frozen, padding that the compiler adds, a frozen
 file that does not notice a field or constant that moves, widens or changes.
 
-test/abi/layout_vN.c (freeze.py) freezes a release. Before the first release the file is made of the
-header as it is. The test moves, widens and renumbers things in a copy of the headers; the frozen
-file must notice."""
+test/abi/released/layout_vX_Y.c (freeze.py) freezes a release. Before the first release the file is
+made of the header as it is. The test moves, widens and renumbers things in a copy of the headers;
+the frozen file must notice."""
 import glob
 import os
 import re
@@ -18,7 +18,7 @@ from public_header import Header
 
 here = os.path.dirname(os.path.abspath(__file__))
 header_path, compiler = sys.argv[1], sys.argv[2]
-frozen = sorted(glob.glob(os.path.join(here, "layout_v*.c")))
+frozen = sorted(glob.glob(os.path.join(here, "released", "layout_v*.c")))
 failures = []
 
 

@@ -227,8 +227,10 @@ PC_API pc_status pc_chat_format(const pc_model *model, const pc_message *message
                                 char *text, size_t capacity, size_t *size);
 /* A prompt of a conversation. Without a schema it is as one of pc_prompt_from_tokens: it reuses any
  * beginning that it has in common with an earlier one. With a schema it is as one of
- * pc_prompt_from_builder. If the schema has turns itself, the messages go on behind them; then
- * roles are system, user and assistant, without tools and further members.
+ * pc_prompt_from_builder, but its modules stand where the messages name them, one behind the other,
+ * if the model's states can be moved and no text stands between modules of the schema. If the
+ * schema has turns itself, the messages go on behind them, positions are the schema's, and roles
+ * are system, user and assistant, without tools and further members.
  * Returns as pc_chat_format and pc_prompt_parse; PC_ERR_UNSUPPORTED also if the template does not
  * write each module once; PC_ERR_MISMATCH (a schema of another model). */
 PC_API pc_status pc_prompt_from_messages(pc_prompt **out, const pc_model *model,

@@ -28,9 +28,20 @@ typedef struct resolver {
     int in_system;       /* the last chat tag was a system prompt */
     int64_t text_end;    /* behind the last new text; 0: none */
     size_t line, column; /* of the first text that goes beyond the model's context; 0: none */
+    int64_t *shift;      /* [node_count] of a module of the schema: from its place; NULL: none */
 } resolver;
 
 static pc_status resolve_content(resolver *r, const pc__node *module, const pc__element *e);
+
+/* How far the prompt moves a node: as the outermost module that it is in. */
+static int64_t shift_of(const resolver *r, const pc__node *node)
+{
+    const pc__node *outermost = NULL;
+    for (; r->shift && node->parent; node = node->parent)
+        if (node->kind == PC__NODE_MODULE)
+            outermost = node;
+    return outermost ? r->shift[outermost->index] : 0;
+}
 
 static pc_status add_part(resolver *r, pc__part part)
 {
@@ -53,7 +64,7 @@ static pc_status end_text(resolver *r, int last)
     pc__part part = {.kind = PC__PART_TEXT};
     pc_status status = PC_OK;
     pc__literal_adjust(&r->literal, PC__BLANKS_NONE);
-    part.start = last && r->cursor < r->tree->length ? r->tree->length : r->cursor;
+    part.start = last && !r->shift && r->cursor < r->tree->length ? r->tree->length : r->cursor;
     PC__TRY_RETURN(pc__conversation_note_pieces(&r->talk, part.start, PC__PART_TEXT,
                                                 r->literal.pieces, r->literal.count,
                                                 r->literal.text.data));
@@ -177,10 +188,11 @@ static pc_status add_argument(resolver *r, const pc__node *module, const pc__ele
         return status;
     }
     part.node = p;
-    part.start = p->start;
+    part.start = p->start + shift_of(r, p);
     part.path = pc__strdup(r->env->mem, p->path);
     PC__TRY_RETURN(add_part(r, part));
-    return pc__conversation_note(&r->talk, p->start, PC__PART_ARGUMENT, p->turn, a->value, a->size);
+    return pc__conversation_note(&r->talk, part.start, PC__PART_ARGUMENT, p->turn, a->value,
+                                 a->size);
 }
 
 enum { AROUND = 1, USED = 2 }; /* of `imported` */
@@ -209,14 +221,16 @@ static pc_status resolve_reference(resolver *r, const pc__node *parent, const pc
         return no_such_module(r, parent, e);
     int again = r->imported[module->index];
     PC__TRY_RETURN(import_module(r, module, e));
+    if (r->shift && !again && !parent->parent)
+        r->shift[module->index] = before - module->start;
     for (size_t i = 0; i < e->attribute_count; i++)
         PC__TRY_RETURN(add_argument(r, module, e, &e->attributes[i]));
     r->referenced = 1;
-    r->cursor = module->start + module->length;
+    r->cursor = module->start + module->length + shift_of(r, module);
     PC__TRY_RETURN(resolve_content(r, module, e));
     PC__TRY_RETURN(end_text(r, 0));
-    if (r->cursor < module->start + module->length)
-        r->cursor = module->start + module->length;
+    if (r->cursor < module->start + module->length + shift_of(r, module))
+        r->cursor = module->start + module->length + shift_of(r, module);
     if (again && r->cursor < before) /* text behind the first naming of it stays in front */
         r->cursor = before;
     return PC_OK;
@@ -267,9 +281,9 @@ static pc_status add_schema_parts(resolver *r)
                          .path = pc__strdup(r->env->mem, node->path),
                          .tokens = node->tokens,
                          .count = node->token_count,
-                         .start = node->start};
+                         .start = node->start + shift_of(r, node)};
         PC__TRY_RETURN(add_part(r, part));
-        PC__TRY_RETURN(pc__conversation_note_pieces(&r->talk, node->start, 0, node->pieces,
+        PC__TRY_RETURN(pc__conversation_note_pieces(&r->talk, part.start, 0, node->pieces,
                                                     node->piece_count, node->text));
     }
     return PC_OK;
@@ -329,6 +343,9 @@ static pc_status finish_parts(resolver *r)
     PC__TRY_RETURN(list_imports(r));
     qsort(r->out->parts, r->out->part_count, sizeof *r->out->parts, compare_parts);
     r->out->end = r->tree->length > r->text_end ? r->tree->length : r->text_end;
+    if (r->shift)
+        r->out->end = r->cursor;
+    r->out->moved = r->shift != NULL;
     if (r->env->context_length > 0 && r->out->end > r->env->context_length)
         return too_long(r);
     return PC_OK;
@@ -372,17 +389,31 @@ static pc_status end_resolver(resolver *r, pc_status status, pc__resolved **out)
     pc__conversation_free(&r->talk);
     pc__bytes_free(&r->key);
     pc__free(r->env->mem, r->imported);
+    pc__free(r->env->mem, r->shift);
     if (status < 0)
         pc__resolved_free(r->out, r->env->mem);
     *out = status < 0 ? NULL : r->out;
     return status;
 }
 
+static int has_text_between_modules(const pc__schema_tree *tree)
+{
+    const pc__node *root = tree->root;
+    for (size_t i = 1; i < root->child_count; i++)
+        if (root->children[i]->kind == PC__NODE_TEXT
+            && root->children[i - 1]->kind != PC__NODE_TEXT)
+            return 1;
+    return 0;
+}
+
 pc_status pc__resolve_elements(pc__resolved **out, const pc__pml_env *env,
-                               const pc__schema_tree *tree, const pc__element *root)
+                               const pc__schema_tree *tree, const pc__element *root, int in_order)
 {
     resolver r;
     pc_status status = start_resolver(&r, env, tree);
+    if (status >= 0 && in_order && !has_text_between_modules(tree)
+        && !(r.shift = pc__calloc(env->mem, tree->node_count, sizeof *r.shift)))
+        status = PC_ERR_NOMEM;
     if (status >= 0)
         status = resolve_root(&r, root);
     return end_resolver(&r, status, out);
@@ -394,7 +425,7 @@ pc_status pc__resolve(pc__resolved **out, const pc__pml_env *env, const pc__sche
     pc__element *root;
     *out = NULL;
     PC__TRY_RETURN(pc__xml_parse(&root, env->mem, env->where, text, size));
-    pc_status status = pc__resolve_elements(out, env, tree, root);
+    pc_status status = pc__resolve_elements(out, env, tree, root, 0);
     pc__element_free(root, env->mem);
     return status;
 }

@@ -31,6 +31,7 @@ typedef struct pc__resolved {
     const pc__scaffold **scaffolds; /* with all of their modules imported */
     size_t scaffold_count;
     int64_t end; /* position after the last new token: where generation starts */
+    int moved;   /* modules may stand elsewhere than the schema has them */
 } pc__resolved;
 
 /* A text of the schema, or a block of a prompt without PML; not new text. */
@@ -48,9 +49,11 @@ pc_status pc__prompt_head_read(pc__prompt_head *out, const pc__pml_env *env, con
                                size_t size);
 pc_status pc__resolve(pc__resolved **out, const pc__pml_env *env, const pc__schema_tree *tree,
                       const char *text, size_t size);
-/* Of a tree of elements, whose root is <prompt>. */
+/* Of a tree of elements, whose root is <prompt>. in_order: modules stand where the prompt names
+ * them, one behind the other, not where the schema has them; a schema with text between modules
+ * keeps its positions. */
 pc_status pc__resolve_elements(pc__resolved **out, const pc__pml_env *env,
-                               const pc__schema_tree *tree, const pc__element *root);
+                               const pc__schema_tree *tree, const pc__element *root, int in_order);
 /* A prompt of the schema's anonymous texts with these tokens behind them. Owns the block of tokens
  * from now on, on failure too. */
 pc_status pc__resolve_slot(pc__resolved **out, const pc__pml_env *env, const pc__schema_tree *tree,

@@ -130,6 +130,7 @@ pc_status pc_prompt_from_builder(pc_prompt **out, const pc_prompt_builder *build
     PC__TRY_RETURN(pc__builder_check_closed(&builder->b, call));
     pc__pml_env_of(&env, builder->schema->model, "prompt");
     env.flags = flags;
-    PC__TRY_RETURN(pc__resolve_elements(&resolved, &env, builder->schema->tree, builder->b.root));
+    PC__TRY_RETURN(
+        pc__resolve_elements(&resolved, &env, builder->schema->tree, builder->b.root, 0));
     return pc__prompt_from_resolved(out, builder->schema, resolved);
 }

@@ -100,8 +100,10 @@ static pc_status add_turns(conversion *c)
 static pc_status schema_prompt(conversion *c, const pc_schema *schema)
 {
     pc__resolved *resolved;
-    PC__TRY_RETURN(schema->tree->turn_count ? add_turns(c) : add_rendered(c));
-    PC__TRY_RETURN(pc__resolve_elements(&resolved, &c->env, schema->tree, c->b.root));
+    int has_turns = schema->tree->turn_count != 0;
+    PC__TRY_RETURN(has_turns ? add_turns(c) : add_rendered(c));
+    PC__TRY_RETURN(pc__resolve_elements(&resolved, &c->env, schema->tree, c->b.root,
+                                        !has_turns && c->model->info.relocatable));
     return pc__prompt_from_resolved(c->out, schema, resolved);
 }
 

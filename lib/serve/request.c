@@ -71,6 +71,22 @@ static void start_stats(pc__request *r)
     r->stats.rope_regime = r->regime.key;
 }
 
+/* Keys of a schema's modules go by its own positions, but for exact ones. */
+static pc_status check_salts(const pc__request *r)
+{
+    const pc_generate_options *o = r->options;
+    if (!r->prompt->resolved || !r->prompt->resolved->moved || o->encoding == PC_ENCODE_EXACT)
+        return PC_OK;
+    for (size_t i = 0; i < o->salt_count; i++)
+        if (o->salts[i].first > 0)
+            return pc__fail(PC_ERR_UNSUPPORTED,
+                            "salt %zu holds from position %lld on, but modules of this prompt do "
+                            "not stand where the schema has them: give all of it one salt, or "
+                            "PC_ENCODE_EXACT",
+                            i, (long long)o->salts[i].first);
+    return PC_OK;
+}
+
 pc_status pc__request_init(pc__request *r, const pc_prompt *prompt, pc_cache *cache,
                            const pc__generation *generation, size_t pushed)
 {
@@ -83,6 +99,7 @@ pc_status pc__request_init(pc__request *r, const pc_prompt *prompt, pc_cache *ca
                        .options = &generation->options,
                        .bench = &generation->bench,
                        .stats = PC__STATS_START};
+    PC__TRY_RETURN(check_salts(r));
     r->parts = pc__calloc(mem, prompt->part_count + 1, sizeof *r->parts);
     if (!r->parts)
         return PC_ERR_NOMEM;

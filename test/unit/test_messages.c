@@ -216,6 +216,29 @@ static size_t modules_of(const pc_prompt *prompt, char *out)
     return n;
 }
 
+/* Parts stand one behind the other; in exact encoding the answer is that of the plain prompt. */
+static void as_plain(const toy_world *w, const pc_prompt *prompt)
+{
+    int32_t tokens[512];
+    size_t n = tokens_of(prompt, tokens), at = 0;
+    pc_generate_options o = PC_GENERATE_OPTIONS_INIT;
+    pc_prompt *plain = NULL;
+    for (size_t p = 0; p < pc_prompt_part_count(prompt); p++) {
+        pc_part part = PC_PART_INIT;
+        CHECK_OK(pc_prompt_get_part(prompt, p, &part));
+        CHECK_INT(part.start, at);
+        at += part.count;
+    }
+    o.max_tokens = 12;
+    o.encoding = PC_ENCODE_EXACT;
+    CHECK_OK(pc_prompt_from_tokens(&plain, w->model, tokens, n, NULL));
+    toy_answer a = toy_generate(prompt, w->cache, o), b = toy_generate(plain, NULL, o);
+    CHECK_INT(a.stats.exactness, PC_EXACT);
+    CHECK(a.size[0] == b.size[0] && !memcmp(a.text[0], b.text[0], a.size[0]));
+    CHECK_INT(a.stats.tokens_prompt, n);
+    pc_prompt_free(plain);
+}
+
 static void modules(void)
 {
     static const char *const both[] = {"d/e", "f"}, *const one[] = {"f"}, *const none[] = {"z"};
@@ -235,11 +258,20 @@ static void modules(void)
     o.schema = w.schema;
     CHECK_OK(pc_prompt_from_messages(&prompt, w.model, m, sizeof *m, 2, &o));
     CHECK_INT(modules_of(prompt, paths), 3);
-    CHECK_STR(paths, "d - d/e f - ");
+    CHECK_STR(paths, "- d d/e f - ");
+    as_plain(&w, prompt);
     g.max_tokens = 1;
     toy_answer a = toy_generate(prompt, w.cache, g);
     CHECK_OK(a.status);
     CHECK_INT(a.stats.tokens_encoded, 0);
+    const pc_salt salt = {5, "x", 1};
+    g.salts = &salt;
+    g.salt_stride = sizeof salt;
+    g.salt_count = 1;
+    CHECK_STATUS(toy_generate(prompt, w.cache, g).status, PC_ERR_UNSUPPORTED);
+    CHECK_ERROR_HAS("salt 0");
+    g.encoding = PC_ENCODE_EXACT;
+    CHECK_OK(toy_generate(prompt, w.cache, g).status);
     pc_prompt_free(prompt);
     m[1].module_count = 1;
     m[0].modules = one; /* in two messages */
@@ -256,6 +288,49 @@ static void modules(void)
     CHECK_STATUS(pc_chat_format(w.model, m, sizeof *m, 2, &o, NULL, 0, &(size_t){0}),
                  PC_ERR_UNSUPPORTED);
     toy_end(&w);
+}
+
+/* Where modules stand: in the order of the messages, whatever that of the schema is, with the room
+ * of what is not used; or where the schema has them. */
+static void places(void)
+{
+    static const char *const schemas[] = {
+        "<schema name=\"t\">so<union><module name=\"a\">the word</module><module name=\"b\">he can "
+        "be out<module name=\"x\">all</module></module></union><module name=\"c\">other <parameter "
+        "name=\"p\" length=\"3\"/></module></schema>",
+        "<schema name=\"t\"><module name=\"b\">he can</module> <module name=\"c\">other</module>"
+        "</schema>"};
+    static const char *const path[] = {"c", "b"};
+    for (int i = 0; i < 2; i++) {
+        pc_message m = message("user", "what?");
+        pc_chat_options o = PC_CHAT_OPTIONS_INIT;
+        pc_prompt *prompt = NULL;
+        int64_t c = 0, b = 0, end = 0, text = 0;
+        toy_world w;
+        if (!start(&w, NULL, TURNS OPENING, schemas[i]))
+            return;
+        m.modules = path;
+        m.module_count = 2;
+        o.schema = w.schema;
+        CHECK_OK(pc_prompt_from_messages(&prompt, w.model, &m, sizeof m, 1, &o));
+        for (size_t p = 0; p < pc_prompt_part_count(prompt); p++) {
+            pc_part part = PC_PART_INIT;
+            CHECK_OK(pc_prompt_get_part(prompt, p, &part));
+            if (!strcmp(part.path, "c"))
+                c = part.start;
+            else if (!strcmp(part.path, "b"))
+                b = part.start;
+            else
+                text = part.start;
+            if (!i)
+                CHECK(part.start >= end);
+            end = part.start + (int64_t)part.count;
+        }
+        CHECK(i ? b == 0 && c > b : c > 0 && b > c && text > b);
+        CHECK(!i || text == pc_schema_length(w.schema));
+        pc_prompt_free(prompt);
+        toy_end(&w);
+    }
 }
 
 /* What the template does with a message that has modules. */
@@ -591,6 +666,7 @@ int main(void)
     hostile();
     prefixes();
     modules();
+    places();
     altered();
     behind_turns();
     faults();

@@ -129,26 +129,22 @@ static void cancelled(pc_context *context, const keyed *shape)
         batch b;
         size_t changed = 0;
         batch_make(&b, shape, MANY);
-        atomic_store(&faults.read_delay, 1000 + 700 * delay);
+        atomic_store(&faults.read_delay, 4000);
         load = start(cache, shape, &b, NULL);
-        pc_load_wait(load, delay * 0.0015);
+        pc_load_wait(load, 0.002 + delay * 0.002); /* in header or block */
         pc_load_free(load);
         CHECK(pc__now() - started < 5);
         for (size_t i = 0; i < MANY; i++)
             for (size_t k = 0; k < BLOCKS; k++)
                 memset(b.memory[i].blocks[k], 0x5a, (size_t)shape->bytes[k]);
-        (void)pc_cache_flush(cache);
-        load = start(cache, shape, &b, NULL); /* behind all that was queued */
-        pc_load_free(load);
-        pc_cache_free(cache);
+        pc_cache_free(cache); /* ends all that it has begun */
         for (size_t i = 0; i < MANY; i++)
             for (size_t k = 0; k < BLOCKS; k++)
                 for (size_t at = 0; at < shape->bytes[k]; at++)
-                    changed += i > 8 && b.memory[i].blocks[k][at] != 0x5a;
+                    changed += b.memory[i].blocks[k][at] != 0x5a;
         CHECK_INT(changed, 0);
         batch_free(&b);
     }
-    CHECK(1);
     pc_load_free(NULL);
 }
 

@@ -12,13 +12,15 @@ enum { MEBIBYTE = 1 << 20, SMALL = 3000 };
 typedef struct largest {
     pc_test_memory counts;
     pc_allocator from;
-    size_t size;
+    atomic_size_t size;
 } largest;
 
 static void *note_alloc(void *user, size_t size, size_t align)
 {
     largest *l = user;
-    l->size = size > l->size ? size : l->size;
+    size_t seen = atomic_load(&l->size);
+    while (size > seen && !atomic_compare_exchange_weak(&l->size, &seen, size))
+        ;
     return l->from.alloc(l->from.user, size, align);
 }
 

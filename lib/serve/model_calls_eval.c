@@ -409,9 +409,11 @@ pc_status pc_eval(const pc_model *model, const pc_eval_args *args)
         return pc__fail(PC_ERR_INVALID, "pc_eval: model or args is NULL");
     PC__TRY_RETURN(
         pc__options_read(&a, sizeof a, PC__V1_SIZE(pc_eval_args, maps), args, "pc_eval_args"));
-    status = read_lanes(&dense, model, &a);
-    for (size_t l = 0; status >= 0 && a.segments && l < a.lane_count; l++)
+    PC__TRY_RETURN(pc__array_check(PC__ARRAY("pc_eval", "lanes", pc_lane, span_stride), a.lanes,
+                                   a.lane_stride, a.lane_count));
+    for (size_t l = 0; a.segments && l < a.lane_count; l++)
         a.segments[l] = NULL;
+    status = read_lanes(&dense, model, &a);
     a.lanes = dense.lanes;
     if (status >= 0)
         status = eval_lanes(model, &a);

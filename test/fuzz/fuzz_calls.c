@@ -321,8 +321,12 @@ static void make_sequence(void)
 {
     pc_generate_options o = some_options();
     pc_fork_options how = {sizeof how, o.sampling};
+    const uint8_t save_key[32] = {next() % 2};
     pc_sequence *made;
-    if (next() % 3 == 0)
+    if (rarely())
+        (void)fuzz_ok(
+            pc_sequence_load(&made, some_model(), PICK(caches), save_key, &o, NULL, NULL));
+    else if (next() % 3 == 0)
         (void)fuzz_ok(pc_sequence_fork(&made, PICK(sequences), next() % 2 ? &how : NULL));
     else
         (void)fuzz_ok(pc_sequence_new(&made, PICK(prompts), PICK(caches), &o));
@@ -413,9 +417,17 @@ static void change_sequence(void)
     pc_sequence *s = PICK(sequences);
     int32_t tokens[6];
     size_t count;
+    uint8_t save_key[32] = {0};
     pc_stats stats = PC_STATS_INIT;
     pc_generate_options o;
-    switch (next() % 8) {
+    switch (next() % 9) {
+    case 8:
+        save_key[0] = (uint8_t)choice(2);
+        if (rarely())
+            (void)fuzz_ok(pc_sequence_forget(some_model(), PICK(caches), save_key, NULL));
+        else
+            (void)fuzz_ok(pc_sequence_save(s, PICK(caches), save_key, NULL));
+        break;
     case 5:
         o = some_options();
         (void)fuzz_ok(pc_sequence_set_options(s, &o));
@@ -465,6 +477,62 @@ static void use_schema(void)
         (void)fuzz_ok(pc_schema_get_item(PICK(schemas), number(), &item));
 }
 
+/* Blocks of another runtime: mostly whole, under keys that segments have, too. */
+static void use_blocks(pc_cache *cache)
+{
+    static uint8_t memory[2][64], model[32];
+    static const uint64_t bytes[2] = {64, 64};
+    static const int32_t tokens[256] = {3};
+    void *const blocks[2] = {memory[0], memory[1]};
+    uint8_t keys[256][32] = {{0}, {1}, {2}}; /* a count may be extreme */
+    uint32_t tiers[3];
+    size_t count;
+    pc_raw raw = PC_RAW_INIT;
+    pc_put_options put = PC_PUT_OPTIONS_INIT;
+    pc_find_options find = PC_FIND_OPTIONS_INIT;
+    pc_get_options get = PC_GET_OPTIONS_INIT;
+    pc_remove_options remove = PC_REMOVE_OPTIONS_INIT;
+    pc_get_entry wanted[3];
+    pc_segment *segment;
+    pc_load *load;
+    raw.model = model;
+    raw.layout = PC_LAYOUT_APPLICATION + choice(2);
+    raw.tokens = tokens;
+    raw.token_count = choice(2);
+    raw.blocks = (const void *const *)blocks;
+    raw.block_bytes = bytes;
+    raw.block_count = 1 + choice(2) % 2;
+    put.tiers = find.tiers = get.tiers = remove.tiers = rarely() ? number() : 0;
+    put.flags = rarely() ? number() : choice(2);
+    get.deadline_seconds = rarely() ? seconds() : 0;
+    for (int i = 0; i < 3; i++)
+        wanted[i] = (pc_get_entry){rarely() ? NULL : keys[i], tokens, NULL, choice(2), NULL,
+                                   next() % 2 ? blocks : NULL};
+    switch (next() % 5) {
+    case 0:
+        (void)fuzz_ok(pc_cache_put_copy(cache, keys[next() % 3], &raw, &put));
+        break;
+    case 1:
+        if (fuzz_ok(pc_cache_find(cache, keys[0], 3, &count, tiers, &find)))
+            FUZZ_CHECK(count <= 3 && (!count || tiers[0] != PC_TIER_NONE));
+        break;
+    case 2:
+        (void)fuzz_ok(pc_cache_remove(cache, keys[0], choice(3), &count, &remove));
+        break;
+    case 3:
+        (void)fuzz_ok(pc_cache_prefetch(cache, &raw, wanted, sizeof *wanted, 3, &get, &count));
+        break;
+    default:
+        if (!fuzz_ok(pc_cache_get_many(&load, cache, &raw, wanted, sizeof *wanted, 3, &get)))
+            break;
+        (void)fuzz_ok(pc_load_wait(load, choice(2)));
+        (void)fuzz_ok(pc_load_poll(load, &count));
+        if (fuzz_ok(pc_load_result(load, number(), &segment, NULL)))
+            pc_segment_free(segment);
+        pc_load_free(load);
+    }
+}
+
 static void use_cache(void)
 {
     const uint8_t key[32] = {(uint8_t)choice(3)};
@@ -472,7 +540,11 @@ static void use_cache(void)
     pc_put_options o = PC_PUT_OPTIONS_INIT;
     pc_tier_stats stats = PC_TIER_STATS_INIT;
     o.cost_seconds = seconds();
-    switch (next() % 8) {
+    switch (next() % 10) {
+    case 8:
+    case 9:
+        use_blocks(cache);
+        break;
     case 0:
         (void)fuzz_ok(pc_cache_put(cache, key, PICK(segments), &o));
         break;

@@ -474,6 +474,66 @@ static void lossy(const world *w, const char *folder)
     pc_cache_free(cache);
 }
 
+/* The demo model, with modules, repaired tokens and a chat template: from the tiers of `folder`
+ * (NULL: RAM), and as it goes on without having been saved. */
+static void over_modules(const char *folder)
+{
+    static const char schema_text[] =
+        "<schema name=\"s\"><module name=\"a\">Anna Reed is a nurse. She lives in Oslo.</module>"
+        "<module name=\"b\">Ben Cole is a cook. He lives in Rome.</module></schema>",
+                      prompt_text[] = "<prompt schema=\"s\"><a/><b/><user>Where does Ben Cole "
+                                      "live?</user></prompt>";
+    world w = {.context = NULL};
+    pc_generate_options o = options(NULL);
+    pc_schema *schema = NULL;
+    pc_prompt *prompt = NULL;
+    pc_sequence *never = NULL, *saved = NULL, *loaded = NULL;
+    pc_stats before = PC_STATS_INIT, after = PC_STATS_INIT;
+    pc_cache *cache;
+    const char *text;
+    size_t size, other;
+    int32_t turn[3];
+    CHECK_OK(pc_context_new(&w.context, NULL));
+    if (!CHECK_OK(pc_model_load(&w.model, w.context, PC_SOURCE_DIR "/models/demo/demo.gguf", NULL)))
+        return;
+    o.repair = PC_REPAIR_FIRST;
+    o.repair_tokens = 2;
+    cache = open_cache(&w, folder, NULL);
+    CHECK_OK(pc_schema_parse(&schema, w.model, schema_text, sizeof schema_text - 1, NULL));
+    CHECK_OK(pc_prompt_parse(&prompt, &schema, 1, prompt_text, sizeof prompt_text - 1, NULL));
+    CHECK_OK(pc_sequence_new(&never, prompt, cache, &o));
+    step(never, 4);
+    CHECK_OK(pc_sequence_new(&saved, prompt, cache, &o));
+    step(saved, 4);
+    CHECK_OK(pc_sequence_save(saved, cache, key, NULL));
+    CHECK_OK(pc_sequence_get_stats(saved, &before));
+    CHECK_OK(pc_cache_flush(cache));
+    if (folder) { /* the sequences hold the old one */
+        pc_cache_free(cache);
+        cache = open_cache(&w, folder, NULL);
+    }
+    CHECK_OK(pc_sequence_load(&loaded, w.model, cache, key, &o, NULL, NULL));
+    if (loaded) {
+        CHECK_OK(pc_sequence_get_stats(loaded, &after));
+        CHECK_INT(after.exactness, before.exactness);
+        CHECK_INT(after.tokens_tier[folder ? PC_TIER_DISK : PC_TIER_RAM], after.tokens_cached);
+        for (int i = 0; i < 3; i++)
+            turn[i] = pc_sequence_tokens(saved, &size)[i];
+        go_on_equally(never, loaded, turn, 3);
+        text = pc_sequence_text(never, &size);
+        CHECK(!memcmp(text, pc_sequence_text(loaded, &other), size));
+        CHECK_INT(other, size);
+    }
+    pc_sequence_free(loaded);
+    pc_sequence_free(saved);
+    pc_sequence_free(never);
+    pc_prompt_free(prompt);
+    pc_schema_free(schema);
+    pc_cache_free(cache);
+    pc_model_free(w.model);
+    pc_context_free(w.context);
+}
+
 static void refused(const world *w)
 {
     pc_cache *cache = open_cache(w, NULL, NULL), *small = NULL;
@@ -596,6 +656,9 @@ int main(int argc, char **argv)
     broken(&w, path);
     snprintf(path, sizeof path, "%s/lossy", folder);
     lossy(&w, path);
+    over_modules(NULL);
+    snprintf(path, sizeof path, "%s/modules", folder);
+    over_modules(path);
     refused(&w);
     end(&w);
     out_of_memory();

@@ -42,7 +42,8 @@ static pc_status attend(pc_context *context, void **pages)
     const pc_attend_shape shape = {sizeof shape, HEADS, HEADS, DIM, DIM, PC_DTYPE_F32, 0};
     pc_plan_args args = PC_PLAN_ARGS_INIT;
     pc_attend_args layer = PC_ATTEND_ARGS_INIT;
-    pc_run runs[RUNS] = {{PREFIX, NULL}};
+    pc_pages_args write = PC_PAGES_ARGS_INIT;
+    pc_run runs[RUNS] = {{PREFIX, NULL, NULL}};
     pc_row_span spans[2 * ROWS];
     uint32_t first[ROWS + 1] = {0};
     int64_t positions[ROWS];
@@ -54,8 +55,8 @@ static pc_status attend(pc_context *context, void **pages)
         first[r + 1] = 2 * r + 2;
         positions[r] = PREFIX + TAIL;
     }
-    args.shape = &shape, args.runs = runs, args.run_stride = sizeof *runs, args.run_count = RUNS;
-    args.positions = positions, args.first = first, args.row_count = ROWS;
+    args.shape = write.shape = &shape, args.runs = runs, args.run_stride = sizeof *runs;
+    args.positions = positions, args.first = first, args.row_count = ROWS, args.run_count = RUNS;
     args.spans = spans, args.span_stride = sizeof *spans;
     pc_status status = pc_plan_new(&plan, context, &args);
     for (size_t i = 0, at = 0; i < RUNS && status >= 0; at += runs[i++].tokens) {
@@ -63,7 +64,9 @@ static pc_status attend(pc_context *context, void **pages)
         pages[i] = aligned_alloc(64, bytes);
         if (pages[i])
             memset(pages[i], 0, bytes);
-        status = pc_pages_write(&shape, pages[i], 0, runs[i].tokens, keys[at][0], values[at][0]);
+        write.pages = pages[i], write.count = runs[i].tokens;
+        write.k = keys[at][0], write.v = values[at][0];
+        status = pc_pages_write(&write);
     }
     layer.pages = (const void *const *)pages, layer.q = queries[0][0], layer.out = results[0][0];
     if (status >= 0)

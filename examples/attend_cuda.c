@@ -26,7 +26,7 @@ static void fill(float *to, size_t count)
 /* Rows that share a run; row r sees all of it but its last r tokens. The plan may go at once. */
 static pc_status attend(pc_context *at, const void *run, const float *q, float *out, CUstream s)
 {
-    const pc_run tokens = {TOKENS, NULL};
+    const pc_run tokens = {TOKENS, NULL, NULL};
     pc_plan_args rows = PC_PLAN_ARGS_INIT;
     pc_attend_args args = PC_ATTEND_ARGS_INIT;
     pc_plan *plan = NULL; /* serves all layers */
@@ -42,7 +42,8 @@ static pc_status attend(pc_context *at, const void *run, const float *q, float *
     rows.positions = positions, rows.first = first, rows.spans = spans;
     rows.span_stride = sizeof *spans;
     pc_status status = pc_plan_new(&plan, at, &rows);
-    args.pages = &run, args.q = q, args.out = out, args.stream = s;
+    args.pages = &run, args.q = q, args.out = out;
+    args.stream = s, args.flags = s ? PC_ATTEND_QUEUE : 0; /* the CPU has no streams */
     if (status >= 0)
         status = pc_attend(plan, &args);
     pc_plan_free(plan);
@@ -74,11 +75,14 @@ int main(void)
 {
     pc_context *here = NULL, *there = NULL;
     pc_context_options cpu = PC_CONTEXT_OPTIONS_INIT, gpu = PC_CONTEXT_OPTIONS_INIT;
+    pc_pages_args write = PC_PAGES_ARGS_INIT;
     CUcontext primary = NULL;
     float most = 0;
     cpu.backend = "cpu", gpu.backend = "cuda";
     fill(keys, TOKENS * HEADS * DIM), fill(values, TOKENS * HEADS * DIM), fill(queries, VALUES);
-    pc_status status = pc_pages_write(&shape, pages, 0, TOKENS, keys, values);
+    write.shape = &shape, write.pages = pages, write.count = TOKENS;
+    write.k = keys, write.v = values;
+    pc_status status = pc_pages_write(&write);
     if (status >= 0 && (status = pc_context_new(&here, &cpu)) >= 0
         && (status = attend(here, pages, queries, wanted, NULL)) >= 0
         && (status = pc_context_new(&there, &gpu)) >= 0 && !(failed = open_cuda())) {

@@ -211,7 +211,9 @@ typedef struct pc_context_options {
     pc_parallel_for_fn parallel_for; /* NULL: a pool of the library */
     void *parallel_user;             /* given to parallel_for */
     uint32_t threads; /* of the library's pool, or width of parallel_for; 0: one per usable core */
-    uint32_t reserved;
+    /* which of a backend's devices, counted from 0 ("cuda": of those that CUDA_VISIBLE_DEVICES
+     * leaves); "cpu" has none but 0 */
+    uint32_t device;
     /* What computes: "cpu", or the name of a backend module. NULL: PC_BACKEND of the environment,
      * else "cpu". */
     const char *backend;

@@ -28,8 +28,13 @@ void pc__backend_end(pc__backend *backend)
 
 static pc_status open_named(pc__backend **out, pc_context *context)
 {
-    if (!context->backend_name[0] || !strcmp(context->backend_name, "cpu"))
+    if (!context->backend_name[0] || !strcmp(context->backend_name, "cpu")) {
+        if (context->device)
+            return pc__fail(PC_ERR_INVALID,
+                            "pc_context_options: device is %u, but backend 'cpu' has only 0",
+                            context->device);
         return pc__cpu_backend_new(out, context);
+    }
     const void *table;
     pc_status status = pc__module_table(&table, context->backend_name, NULL);
     if (status >= 0)

@@ -198,6 +198,12 @@ typedef struct pc__row_range {
 typedef struct pc__disentangled pc__disentangled; /* attn/disentangled_attention.h */
 typedef struct pc__disentangled_rows pc__disentangled_rows;
 
+/* A queue of work of the application. */
+typedef struct pc__queue {
+    void *handle; /* a stream of its own; NULL: the default one */
+    int waits;    /* 1: the call returns when the results are there */
+} pc__queue;
+
 struct pc__backend_ops {
     const char *name;
     void (*free)(pc__backend *backend); /* after all that was made with it */
@@ -303,9 +309,9 @@ struct pc__backend_ops {
     pc_status (*attend)(pc__stream *stream, pc__plan *plan, const pc__attn_layer *layer,
                         const pc__floats *q, pc__floats *out, pc__floats *lse);
     /* The same for memory and a queue of the application, over runs that are views (attn/kv.h): see
-     * pc_attend_args. NULL: this backend has no such queues. queue NULL: waits for the results. The
-     * plan is used in no other way. After an error it can be used again. */
-    pc_status (*attend_queued)(pc__backend *backend, void *queue, pc__plan *plan,
+     * pc_attend_args. NULL: this backend has no such queues. The plan is used in no other way.
+     * After an error it can be used again. */
+    pc_status (*attend_queued)(pc__backend *backend, const pc__queue *queue, pc__plan *plan,
                                const pc__attn_layer *layer, const pc__floats *q, pc__floats *out,
                                pc__floats *lse);
     /* As pc__plan_map; prob is host memory. */

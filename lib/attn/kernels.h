@@ -8,6 +8,13 @@
 #include "attn/kv.h"
 #include "attn/rope.h"
 
+/* Rows of a pool (attn/kv_pool.h) that are needed after a call, for prefetching. */
+typedef struct pc__prefetch_rows {
+    const uint8_t *const *rows; /* [count] */
+    size_t count, lines;        /* lines: cache lines of each row */
+    size_t done;                /* lines that were prefetched; kernels count them */
+} pc__prefetch_rows;
+
 /* Attention of query rows over a run of pages of one K/V head. The softmax state continues from
  * call to call. Start: m = -inf, l = 0, acc = 0. End: out = acc / l, LSE = m + ln l (l is 0 if the
  * row saw nothing). Row r sees tokens [lo[r], hi[r]) of the run. Pages outside [first_page,
@@ -22,6 +29,8 @@ typedef struct pc__attn_task {
      * 0 */
     const uint8_t *const *prefetch_pages;
     size_t prefetch_count;
+    /* [2] after these, rows to prefetch, one list after the other; NULL: none */
+    pc__prefetch_rows *prefetch_rows;
     int goes_on;     /* 1: the next call continues behind the last page */
     size_t v_offset; /* bytes from the K block of a page to its V block */
     /* V block of the one page of the call, 64-byte aligned, of a run whose pages have none; NULL:
@@ -53,6 +62,19 @@ static inline size_t pc__task_page_bytes(const pc__attn_task *task, size_t v_byt
 {
     return task->v_offset + (task->values ? 0 : v_bytes);
 }
+
+/* Packs PC__PAGE rows of K and of V of a pool (attn/kv_pool.h) into one page of one head. Rows need
+ * only be aligned to their elements; nothing behind their last element is read. */
+typedef struct pc__pack_task {
+    const uint8_t *const *k, *const *v; /* [PC__PAGE] rows of [k_dim] and [v_dim] elements */
+    size_t k_dim, v_dim;                /* 1 … PC__MAX_HEAD */
+    float k_scale, v_scale;             /* I8 is packed as fp32, times these */
+    void *k_block, *v_block;            /* of the page, 64-byte aligned */
+    /* [PC__PAGE] rows that are packed next, for prefetching; NULL: none */
+    const uint8_t *const *next_k, *const *next_v;
+} pc__pack_task;
+typedef void pc__pack_kernel(const pc__pack_task *task);
+typedef pc__pack_kernel *pc__pack_fn;
 
 /* Linear layers over panels of PC__PANEL output features. F32: [in][PC__PANEL], of fp32, or in
  * panel_f32_f16 and panel_f32_bf16 of fp16 and bf16, which are widened in registers; BF16: [in
@@ -162,7 +184,9 @@ typedef void pc__activation_kernel(float *x, size_t count);
 /* y[0 … width) += sum of factor[r] * rows[r * stride …], r ascending; y overlaps no row */
 typedef void pc__add_rows_kernel(const float *factor, const float *rows, size_t stride,
                                  size_t count, float *y, size_t width);
-typedef void pc__to_bf16_kernel(const float *x, size_t count, uint16_t *out);
+/* to_f16: values beyond 65504 become 65504; a NaN stays a NaN, of any bits */
+typedef void pc__narrow_kernel(const float *x, size_t count, uint16_t *out);
+typedef void pc__widen_kernel(const uint16_t *x, size_t count, float *out);
 
 typedef struct pc__kernels {
     const char *name;
@@ -177,7 +201,9 @@ typedef struct pc__kernels {
     /* x = x / 2 * (1 + erf(x / sqrt 2)), with an error of at most 4e-7 |x| */
     pc__activation_kernel *gelu;
     pc__add_rows_kernel *add_rows;
-    pc__to_bf16_kernel *to_bf16;
+    pc__narrow_kernel *to_bf16, *to_f16;
+    pc__widen_kernel *from_bf16, *from_f16;
+    pc__pack_fn pack_f32, pack_16, pack_i8; /* by the dtype of the pool; see pc__pack_of */
     pc__rotate_fn rotate;
     pc__map_fn map_f32, map_bf16, map_f16; /* by the dtype of V; see pc__map_of */
     pc__weights_fn weights;                /* K in F32, BF16; see pc__weights_of */
@@ -200,6 +226,7 @@ const pc__kernels *pc__kernels_named(const char *name);
 
 /* The kernel for a dtype of K and V. */
 pc__attend_fn pc__attend_of(const pc__kernels *kernels, uint32_t dtype);
+pc__pack_fn pc__pack_of(const pc__kernels *kernels, uint32_t dtype);
 pc__weights_fn pc__weights_of(const pc__kernels *kernels, uint32_t dtype);
 pc__map_fn pc__map_of(const pc__kernels *kernels, uint32_t dtype); /* F32, BF16 or F16 */
 

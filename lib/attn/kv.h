@@ -67,6 +67,10 @@ typedef struct pc__kv {
     size_t pages;    /* capacity */
     uint8_t **layer; /* [layers] the pages of each layer */
     uint8_t *slab;   /* pages of all layers in one block; NULL: each layer has its own */
+    /* attn/kv_pool.h: a view of a run that lies in pages table[0], table[1], … of a pool, packed by
+     * `shape` when it is read; `layer` then has no pages. NULL: any other run */
+    const struct pc__kv_pool *pool;
+    const int32_t *table;
     /* [capacity tokens] positions minus the start of the run, ascending; NULL: 0, 1, 2 … */
     int64_t *relative;
     /* 1: only V was computed (by a pass with given maps, model/forward/forward_maps.h): nothing may

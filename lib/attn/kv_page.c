@@ -76,12 +76,26 @@ static void write_k_i8(int8_t *to, uint16_t *scale, size_t channels, size_t toke
             to[t * 4 + c] = codes[c][t];
 }
 
-static void write_v_i8(int8_t *to, uint16_t *scale, size_t dim, size_t tokens, const float *v,
-                       size_t stride)
+/* Value `at` of an array of `dtype`. */
+static inline float value_at(const void *x, uint32_t dtype, size_t at)
+{
+    if (dtype == PC_DTYPE_F32)
+        return ((const float *)x)[at];
+    return (dtype == PC_DTYPE_BF16 ? pc__bf16_to : pc__half_to)(((const uint16_t *)x)[at]);
+}
+
+static void write_v_i8(int8_t *to, uint16_t *scale, size_t dim, size_t tokens,
+                       const pc__i8_source *from)
 {
     int8_t row[PC__MAX_HEAD];
+    float wide[PC__MAX_HEAD];
     for (size_t t = 0; t < tokens; t++) {
-        scale[t] = quantise_i8(row, v + t * stride, dim);
+        const float *v = wide;
+        if (from->dtype == PC_DTYPE_F32)
+            v = (const float *)from->v + t * from->v_tokens;
+        for (size_t d = 0; v == wide && d < dim; d++)
+            wide[d] = value_at(from->v, from->dtype, t * from->v_tokens + d);
+        scale[t] = quantise_i8(row, v, dim);
         for (size_t d = 0; d < dim; d++)
             to[(t / 4 * dim + d) * 4 + t % 4] = row[d];
     }
@@ -222,9 +236,8 @@ PART_FUNCTION write_part(uint32_t dtype, const page_part *p, const float *k, con
         write_16(p, k, v, pc__half_from);
 }
 
-/* Value d of token t: k[d * k_dims + t * k_tokens], v[t * v_tokens + d]. */
-PART_FUNCTION write_page_i8(const pc__kv_shape *shape, uint8_t *page, size_t tokens, const float *k,
-                            size_t k_dims, size_t k_tokens, const float *v, size_t v_tokens)
+PART_FUNCTION write_page_i8(const pc__kv_shape *shape, uint8_t *page, size_t tokens,
+                            const pc__i8_source *from)
 {
     size_t k_dim = (size_t)shape->k_dim, v_dim = (size_t)shape->v_dim;
     uint8_t *block = page + pc__kv_k_bytes(shape);
@@ -235,13 +248,20 @@ PART_FUNCTION write_page_i8(const pc__kv_shape *shape, uint8_t *page, size_t tok
         size_t channels = k_dim - d < 4 ? k_dim - d : 4;
         for (size_t t = 0; t < tokens; t++)
             for (size_t c = 0; c < channels; c++)
-                transposed[c * PC__PAGE + t] = k[(d + c) * k_dims + t * k_tokens];
+                transposed[c * PC__PAGE + t] = value_at(
+                    from->k, from->dtype, (d + c) * from->k_dims + t * from->k_tokens);
         write_k_i8((int8_t *)page + d * PC__PAGE, k_scale + d, channels, tokens, transposed);
     }
     if (shape->latent)
         return;
     write_v_i8((int8_t *)block, (uint16_t *)(void *)(block + pc__i8_v_scales(v_dim)), v_dim, tokens,
-               v, v_tokens);
+               from);
+}
+
+void pc__page_write_i8(const pc__kv_shape *shape, uint8_t *page, size_t tokens,
+                       const pc__i8_source *from)
+{
+    write_page_i8(shape, page, tokens, from);
 }
 
 void pc__kv_write_i8(const pc__kv_shape *shape, uint8_t *layer, size_t page, size_t tokens,
@@ -250,9 +270,11 @@ void pc__kv_write_i8(const pc__kv_shape *shape, uint8_t *layer, size_t page, siz
     size_t heads = (size_t)shape->kv_heads, k_dim = (size_t)shape->k_dim,
            v_dim = (size_t)shape->v_dim;
     size_t bytes = pc__kv_page_bytes(shape);
-    for (size_t h = 0; h < heads; h++)
-        write_page_i8(shape, layer + (page * heads + h) * bytes, tokens, k + h * k_dim, 1,
-                      heads * k_dim, v + h * v_dim, heads * v_dim);
+    for (size_t h = 0; h < heads; h++) {
+        const pc__i8_source from = {PC_DTYPE_F32,  k + h * k_dim, 1,
+                                    heads * k_dim, v + h * v_dim, heads * v_dim};
+        write_page_i8(shape, layer + (page * heads + h) * bytes, tokens, &from);
+    }
 }
 
 size_t pc__page_floats(const pc__kv_shape *shape)
@@ -271,11 +293,26 @@ void pc__page_write(const pc__kv_shape *shape, uint8_t *page, size_t tokens, con
 {
     page_part p = part_of(shape, page, 0, tokens, PC__PAGE);
     if (shape->dtype == PC_DTYPE_I8) {
-        write_page_i8(shape, page, tokens, k, PC__PAGE, 1, v, (size_t)shape->v_dim);
+        const pc__i8_source from = {PC_DTYPE_F32, k, PC__PAGE, 1, v, (size_t)shape->v_dim};
+        write_page_i8(shape, page, tokens, &from);
         return;
     }
     memset(page, 0, pc__kv_page_bytes(shape));
     write_part(shape->dtype, &p, k, v);
+}
+
+void pc__page_write_token(const pc__kv_shape *shape, uint8_t *page, size_t token, const float *k,
+                          const float *v)
+{
+    page_part p = part_of(shape, page, token, 1, 1);
+    write_part(shape->dtype, &p, k, v);
+}
+
+void pc__page_read_token(const pc__kv_shape *shape, const uint8_t *page, size_t token, float *k,
+                         float *v)
+{
+    page_part p = part_of(shape, page, token, 1, 1);
+    read_part(shape->dtype, &p, k, v);
 }
 
 static inline page_part token_of(const pc__kv *kv, int32_t layer, size_t token, size_t head)

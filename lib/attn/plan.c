@@ -36,8 +36,10 @@ static pc_status copy_rows(pc__plan *plan, const pc__rows *rows)
 {
     const pc_allocator *mem = &plan->context->mem;
     size_t n = rows->count, spans = rows->first[n], pairs = 0;
-    for (size_t i = 0; i < spans; i++)
+    for (size_t i = 0; i < spans; i++) {
         pairs += pc__sections(&plan->limits, rows->spans[i].lo, rows->spans[i].hi);
+        plan->pooled = rows->spans[i].kv->pool ? rows->spans[i].kv->pool : plan->pooled;
+    }
     plan->rows = n;
     plan->per_row = rows->per_row;
     plan->positions = pc__calloc(mem, n, sizeof *plan->positions);

@@ -51,6 +51,8 @@ typedef struct pc__attn_layer {
      * softmax, so in the LSE, and joins once a row when partial results are merged. */
     const float *sinks;
     const pc__rope *rope; /* rotates the query by (row position - start) of each span; NULL: none */
+    /* of pc__plan_attend: PC_DTYPE_BF16 or F16; F32, PC_DTYPE_DEFAULT: fp32 */
+    uint32_t q_dtype, out_dtype;
 } pc__attn_layer;
 
 /* What a backend wants of the plans that it runs. */
@@ -77,9 +79,10 @@ pc_status pc__plan_new(pc__plan **out, pc_context *context, const pc__plan_limit
                        const pc__rows *rows, const pc__kv_shape *shape, int32_t heads);
 void pc__plan_free(pc__plan *plan);
 
-/* q [row][head][k_dim], not rotated; out [row][head][v_dim]; lse [row][head] or NULL. q and out
- * must not overlap. A row's result does not depend on the other rows of the plan, bit for bit. */
-pc_status pc__plan_attend(pc__plan *plan, const pc__attn_layer *layer, const float *q, float *out,
+/* q [row][head][k_dim], not rotated; out [row][head][v_dim]; both in the dtypes of `layer`; lse
+ * [row][head] or NULL. q and out must not overlap. A row's result does not depend on the other rows
+ * of the plan, bit for bit. */
+pc_status pc__plan_attend(pc__plan *plan, const pc__attn_layer *layer, const void *q, void *out,
                           float *lse);
 
 /* The attention map of one row: prob [head][keys], keys in the order of the row's spans, every key

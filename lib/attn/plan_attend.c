@@ -10,6 +10,7 @@
 
 #include "attn/plan_exec.h"
 #include "attn/plan_latent.h"
+#include "attn/plan_pool.h"
 #include "base/threads.h"
 #include "base/work.h"
 
@@ -20,12 +21,18 @@ typedef struct light_work {
     size_t item[LIGHT_ITEMS], items;
     const uint8_t *page[MOST_PAGES];
     size_t pages;
+    pc__kv_pool_rows *rows; /* [MOST_PAGES] pages that lie in a pool; NULL: they are not found */
+    size_t row_pages;
+    pc__head_call pool; /* the first call that reads a pool */
 } light_work;
 
 typedef struct thread_scratch {
     pc__call_tables heavy, light;
-    pc__state *states; /* [most_slots + 1] */
-    uint8_t *latent;   /* of latent runs (plan_latent.h), or NULL */
+    pc__state *states;            /* [most_slots + 1] */
+    uint8_t *latent;              /* of latent runs (plan_latent.h), or NULL */
+    uint8_t *pool;                /* of runs in a pool (plan_pool.h), or NULL */
+    pc__kv_pool_rows *pool_light; /* [MOST_PAGES] likewise */
+    float *out;                   /* [v_dim] a result before it is rounded */
 } thread_scratch;
 
 /* Bytes of the tables of `rows` query vectors, each array on cache lines of its own. */
@@ -40,10 +47,18 @@ static size_t latent_bytes(const pc__plan *plan)
     return plan->shape.latent ? pc__latent_scratch(&plan->shape) + 64 : 0;
 }
 
+static size_t pool_bytes(const pc__plan *plan)
+{
+    return plan->pooled
+               ? pc__kv_pool_scratch(&plan->shape) + MOST_PAGES * sizeof(pc__kv_pool_rows) + 128
+               : 0;
+}
+
 static size_t thread_bytes(const pc__plan *plan)
 {
     return tables_bytes(plan, plan->widest_call * plan->group) + tables_bytes(plan, PC__LIGHT_ROWS)
-           + (plan->most_slots + 1) * sizeof(pc__state) + 64 + latent_bytes(plan);
+           + (plan->most_slots + 1) * sizeof(pc__state) + 64 + latent_bytes(plan) + pool_bytes(plan)
+           + (size_t)plan->shape.v_dim * sizeof(float) + 64;
 }
 
 static void *take_once(const pc__plan *plan, void *block, size_t bytes)
@@ -85,6 +100,9 @@ static thread_scratch scratch_of(const pc__plan *plan, size_t index)
     s.light = tables_of(plan, &at, PC__LIGHT_ROWS);
     s.states = pc__carve(&at, (plan->most_slots + 1) * sizeof *s.states);
     s.latent = plan->shape.latent ? pc__carve(&at, latent_bytes(plan)) : NULL;
+    s.pool = plan->pooled ? pc__carve(&at, pc__kv_pool_scratch(&plan->shape)) : NULL;
+    s.pool_light = plan->pooled ? pc__carve(&at, MOST_PAGES * sizeof *s.pool_light) : NULL;
+    s.out = pc__carve(&at, (size_t)plan->shape.v_dim * sizeof *s.out);
     return s;
 }
 
@@ -106,16 +124,29 @@ static void add_page(light_work *b, const uint8_t *page)
         b->page[b->pages++] = page;
 }
 
+/* Adds all pages of a call, or only its first page. */
+static void add_call(const pc__plan_exec *exec, light_work *b, const pc__plan_call *call,
+                     size_t head, int all)
+{
+    size_t count, stride;
+    const uint8_t *page = pc__call_pages(exec, call, head, &count, &stride);
+    for (size_t i = 0; i < (all || count < 1 ? count : 1); i++)
+        add_page(b, page + i * stride);
+    if (!call->kv->pool)
+        return;
+    if (!b->pool.call)
+        b->pool = (pc__head_call){call, head};
+    b->row_pages += pc__kv_pool_pages(exec, (pc__head_call){call, head}, b->rows + b->row_pages,
+                                      b->rows ? MOST_PAGES - b->row_pages : 0);
+}
+
 /* Adds all pages of an item, or only the first page of its first call. */
 static void add_pages(const pc__plan_exec *exec, light_work *b, size_t item, int all)
 {
-    size_t head, count, stride;
+    size_t head;
     const pc__plan_tile *tile = tile_of(exec, item, &head);
-    for (size_t c = tile->first; c < tile->first + (all ? tile->calls : 1); c++) {
-        const uint8_t *page = pc__call_pages(exec, &exec->plan->calls[c], head, &count, &stride);
-        for (size_t i = 0; i < (all ? count : 1); i++)
-            add_page(b, page + i * stride);
-    }
+    for (size_t c = tile->first; c < tile->first + (all ? tile->calls : 1); c++)
+        add_call(exec, b, &exec->plan->calls[c], head, all);
 }
 
 static size_t items_of(const pc__plan_exec *exec)
@@ -153,19 +184,25 @@ static int claim_light(pc__plan_exec *exec, size_t *item)
 }
 
 /* Claims light items until they have about `pages` pages. */
-static void claim_light_work(pc__plan_exec *exec, light_work *b, size_t pages)
+static void claim_light_work(pc__plan_exec *exec, light_work *b, pc__kv_pool_rows *rows,
+                             size_t pages)
 {
     pages = pages < LEAST_PAGES ? LEAST_PAGES : pages > MOST_PAGES - 2 ? MOST_PAGES - 2 : pages;
-    b->items = b->pages = 0;
-    while (b->items < LIGHT_ITEMS && b->pages < pages && claim_light(exec, &b->item[b->items]))
+    b->items = b->pages = b->row_pages = 0;
+    b->rows = rows;
+    b->pool = (pc__head_call){NULL, 0};
+    while (b->items < LIGHT_ITEMS && b->pages + b->row_pages < pages
+           && claim_light(exec, &b->item[b->items]))
         add_pages(exec, b, b->item[b->items++], 1);
 }
 
 /* Pages [from, to) of a call; `task` is that of the call, but for what it prefetches. */
-static void attend_pages(const pc__loaded_call *call, const pc__attn_task *task, size_t from,
-                         size_t to, const thread_scratch *s)
+static void attend_pages(const pc__plan_exec *exec, const pc__loaded_call *call,
+                         const pc__attn_task *task, size_t from, size_t to, const thread_scratch *s)
 {
-    if (s->latent)
+    if (call->of.call->kv->pool)
+        pc__kv_pool_attend(exec, call, task, from, to, s->pool);
+    else if (s->latent)
         pc__latent_attend(call->shape, call->attend, task, from, to, s->latent);
     else
         call->attend(task, from, to);
@@ -179,23 +216,25 @@ static void attend_heavy(pc__plan_exec *exec, pc__loaded_call *call, thread_scra
 static void attend_item(pc__plan_exec *exec, size_t item, const light_work *next_work,
                         thread_scratch *s, pc__call_tables *tables)
 {
-    size_t head, count, stride;
+    size_t head;
     const pc__plan_tile *tile = tile_of(exec, item, &head);
     pc__clear_states(exec, tile, head);
     tables->rotated = tables->rounded = 0;
     for (size_t c = tile->first; c < tile->first + tile->calls; c++) {
-        pc__loaded_call call = pc__load_call(exec, &exec->plan->calls[c], head, tables);
-        light_work next = {.pages = 0};
+        const pc__plan_call *of = &exec->plan->calls[c];
+        pc__loaded_call call = pc__load_call(exec, of, head, tables);
+        light_work next = {.rows = NULL};
         if (c + 1 < tile->first + tile->calls)
-            add_page(&next, pc__call_pages(exec, &exec->plan->calls[c + 1], head, &count, &stride));
+            add_call(exec, &next, of + 1, head, 0);
         else if (next_work)
             next = *next_work;
         call.task.prefetch_pages = next.page;
         call.task.prefetch_count = next.pages;
+        call.next = next.pool;
         if (call.task.rows >= PC__HEAVY_ROWS)
             attend_heavy(exec, &call, s);
         else if (call.from < call.to)
-            attend_pages(&call, &call.task, call.from, call.to, s);
+            attend_pages(exec, &call, &call.task, call.from, call.to, s);
     }
 }
 
@@ -207,9 +246,12 @@ static void attend_heavy(pc__plan_exec *exec, pc__loaded_call *call, thread_scra
     light_work light;
     while (call->from < call->to) {
         size_t left = call->to - call->from, slice = left;
-        claim_light_work(exec, &light, halves / 2);
+        claim_light_work(exec, &light, s->pool_light, halves / 2);
+        pc__prefetch_rows lists[2] = {{.count = 0},
+                                      pc__kv_pool_prefetch(exec, light.rows, light.row_pages)};
+        task.prefetch_rows = light.row_pages ? lists : NULL;
         if (light.items) {
-            slice = (2 * light.pages + halves - 1) / halves;
+            slice = (2 * (light.pages + light.row_pages) + halves - 1) / halves;
             slice = slice < left ? slice : left;
             task.prefetch_pages = light.page;
             task.prefetch_count = light.pages;
@@ -218,7 +260,7 @@ static void attend_heavy(pc__plan_exec *exec, pc__loaded_call *call, thread_scra
             task.prefetch_count = call->task.prefetch_count;
         }
         task.goes_on = slice < left;
-        attend_pages(call, &task, call->from, call->from + slice, s);
+        attend_pages(exec, call, &task, call->from, call->from + slice, s);
         for (size_t i = 0; i < light.items; i++)
             attend_item(exec, light.item[i], NULL, s, &s->light);
         call->from += slice;
@@ -231,12 +273,28 @@ static void attend_thread(void *arg, size_t index)
     thread_scratch s = scratch_of(exec->plan, index);
     size_t item;
     while (claim(exec, &item)) {
-        light_work next = {.pages = 0};
+        light_work next = {.rows = NULL};
         size_t guess = item + exec->plan->threads; /* other threads claim in the same order */
         if (guess < items_of(exec))
             add_pages(exec, &next, guess, 0);
         attend_item(exec, item, &next, &s, &s.heavy);
     }
+}
+
+/* Where the result of vector `vector` is computed: in its place, unless it is rounded then. */
+static float *result_at(const pc__plan_exec *r, const thread_scratch *s, size_t vector)
+{
+    int rounds = r->layer->out_dtype == PC_DTYPE_BF16 || r->layer->out_dtype == PC_DTYPE_F16;
+    return rounds ? s->out : (float *)r->out + vector * (size_t)r->plan->shape.v_dim;
+}
+
+static void round_result(const pc__plan_exec *r, const float *from, size_t vector)
+{
+    size_t v = (size_t)r->plan->shape.v_dim;
+    if (r->layer->out_dtype == PC_DTYPE_BF16)
+        r->kernels->to_bf16(from, v, (uint16_t *)r->out + vector * v);
+    else if (r->layer->out_dtype == PC_DTYPE_F16)
+        r->kernels->to_f16(from, v, (uint16_t *)r->out + vector * v);
 }
 
 static void merge_row(const pc__plan_exec *r, const thread_scratch *s, size_t row)
@@ -252,8 +310,9 @@ static void merge_row(const pc__plan_exec *r, const thread_scratch *s, size_t ro
         }
         if (r->layer->sinks)
             s->states[n] = (pc__state){NULL, r->layer->sinks[h], 1.0f};
-        pc__merge(n + (r->layer->sinks != NULL), s->states, v, r->out + (row * plan->heads + h) * v,
-                  &lse);
+        float *out = result_at(r, s, row * plan->heads + h);
+        pc__merge(n + (r->layer->sinks != NULL), s->states, v, out, &lse);
+        round_result(r, out, row * plan->heads + h);
         if (r->lse)
             r->lse[row * plan->heads + h] = lse;
     }
@@ -288,7 +347,7 @@ pc_status pc__plan_find_angles(pc__plan *plan, const pc__rope *rope, const pc__p
     return PC_OK;
 }
 
-pc_status pc__plan_attend(pc__plan *plan, const pc__attn_layer *layer, const float *q, float *out,
+pc_status pc__plan_attend(pc__plan *plan, const pc__attn_layer *layer, const void *q, void *out,
                           float *lse)
 {
     pc__plan_exec r = {

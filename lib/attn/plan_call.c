@@ -28,14 +28,20 @@ static void load_queries(const pc__plan_exec *exec, const pc__plan_pair *pair, s
 {
     const pc__plan *plan = exec->plan;
     size_t k = (size_t)plan->shape.k_dim, g = plan->group;
-    const float *from = exec->q + (pair->row * plan->heads + head * g) * k, *cosine = NULL,
-                *sine = NULL;
+    size_t at = (pair->row * plan->heads + head * g) * k;
+    const float *from = q, *cosine = NULL, *sine = NULL;
     const pc__rope *rope = exec->angles ? exec->angles->rope : NULL;
     if (rope) {
         size_t first = pair->angle * ((size_t)rope->dims / 2);
         cosine = exec->angles->cosine + first;
         sine = exec->angles->sine + first;
     }
+    if (exec->layer->q_dtype == PC_DTYPE_BF16)
+        exec->kernels->from_bf16((const uint16_t *)exec->q + at, g * k, q);
+    else if (exec->layer->q_dtype == PC_DTYPE_F16)
+        exec->kernels->from_f16((const uint16_t *)exec->q + at, g * k, q);
+    else
+        from = (const float *)exec->q + at;
     exec->kernels->rotate(rope, cosine, sine, exec->layer->scale, from, q, g, k);
 }
 
@@ -94,7 +100,7 @@ static void load_range(const pc__plan_exec *exec, const pc__plan_call *call,
 }
 
 static void load_ranges(const pc__plan_exec *exec, const pc__plan_call *call, size_t head,
-                        const pc__call_tables *t, size_t *from, size_t *to)
+                        const pc__call_tables *t, pc__loaded_call *to)
 {
     size_t g = exec->plan->group;
     uint32_t least = UINT32_MAX, most = 0, lo, hi;
@@ -112,8 +118,10 @@ static void load_ranges(const pc__plan_exec *exec, const pc__plan_call *call, si
             t->slope[r] = exec->layer->slopes ? exec->layer->slopes[head * g + r - i * g] : 0.0f;
         }
     }
-    *from = least == UINT32_MAX ? 0 : least / PC__PAGE;
-    *to = (most + PC__PAGE - 1) / PC__PAGE;
+    to->least = least;
+    to->most = most;
+    to->from = least == UINT32_MAX ? 0 : least / PC__PAGE;
+    to->to = (most + PC__PAGE - 1) / PC__PAGE;
 }
 
 static const uint8_t *page_zero(const pc__plan_exec *exec, const pc__plan_call *call, size_t head)
@@ -131,6 +139,9 @@ const uint8_t *pc__call_pages(const pc__plan_exec *exec, const pc__plan_call *ca
 {
     const pc__plan_pair *pair = &exec->plan->pairs[call->first];
     *stride = page_stride(call);
+    *count = 0;
+    if (call->kv->pool)
+        return NULL;
     *count = (pair->hi - 1) / PC__PAGE - pair->lo / PC__PAGE + 1;
     return page_zero(exec, call, head) + pair->lo / PC__PAGE * *stride;
 }
@@ -143,9 +154,10 @@ pc__loaded_call pc__load_call(const pc__plan_exec *exec, const pc__plan_call *ca
     const pc__kv_shape *shape = &call->kv->shape;
     pc__loaded_call loaded = {
         .attend = (shape->latent ? pc__latent_kernel : pc__attend_of)(exec->kernels, shape->dtype),
+        .of = {call, head},
         .shape = shape,
         .task = {
-            .pages = page_zero(exec, call, head),
+            .pages = call->kv->pool ? NULL : page_zero(exec, call, head),
             .page_stride = page_stride(call),
             .v_offset = pc__kv_k_bytes(&call->kv->shape),
             .k_dim = (size_t)plan->shape.k_dim,
@@ -163,7 +175,7 @@ pc__loaded_call pc__load_call(const pc__plan_exec *exec, const pc__plan_call *ca
             .l = plan->l + state,
             .acc = plan->acc + state * (size_t)plan->shape.v_dim,
         }};
-    load_ranges(exec, call, head, t, &loaded.from, &loaded.to);
+    load_ranges(exec, call, head, t, &loaded);
     if (!call->rotated)
         t->rotated = t->rounded = 0;
     if (loaded.from < loaded.to)

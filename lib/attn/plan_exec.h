@@ -10,8 +10,9 @@ typedef struct pc__plan_exec {
     const pc__attn_layer *layer;
     const pc__kernels *kernels;
     const pc__plan_angles *angles; /* NULL: no rotation */
-    const float *q;
-    float *out, *lse;
+    const void *q;
+    void *out;
+    float *lse;
     const pc__plan_wave *wave;
     /* claimed work items of the wave: from the front in the low half, from the back in the high
      * half */
@@ -28,12 +29,21 @@ typedef struct pc__call_tables {
     int rotated, rounded; /* q, or q16, already holds the queries of this call */
 } pc__call_tables;
 
+/* A call for one head; call NULL: none. */
+typedef struct pc__head_call {
+    const pc__plan_call *call;
+    size_t head;
+} pc__head_call;
+
 /* Pages [from, to) of a call; from >= to: its rows see nothing. */
 typedef struct pc__loaded_call {
+    pc__head_call of;
+    pc__head_call next; /* what is likely to be read after it, if that lies in a pool */
     pc__attn_task task;
     pc__attend_fn attend;
     const pc__kv_shape *shape; /* of the run */
     size_t from, to;
+    uint32_t least, most; /* the tokens that its rows see lie in [least, most) */
 } pc__loaded_call;
 
 /* Resets the states of a tile's slots for one head, before its first call. */
@@ -43,7 +53,8 @@ size_t pc__state_at(const pc__plan_exec *exec, size_t head, size_t slot);
 /* Fills the tables of a call and describes it as a task for the kernels. */
 pc__loaded_call pc__load_call(const pc__plan_exec *exec, const pc__plan_call *call, size_t head,
                               pc__call_tables *tables);
-/* The pages of a call, without a window: *count from the first on, `stride` bytes apart. */
+/* The pages of a call, without a window: *count from the first on, `stride` bytes apart. A run in a
+ * pool has none. */
 const uint8_t *pc__call_pages(const pc__plan_exec *exec, const pc__plan_call *call, size_t head,
                               size_t *count, size_t *stride);
 

@@ -9,6 +9,8 @@
 #include <string.h>
 
 #include "attn/backend.h"
+#include "attn/pages.h"
+#include "attn/kv_pool.h"
 #include "base/options.h"
 
 typedef struct owned_rope {
@@ -16,6 +18,11 @@ typedef struct owned_rope {
     struct owned_rope *next;
     double frequency[];
 } owned_rope;
+
+/* What the rows of a plan see of a run lies in [lo, hi). */
+typedef struct run_use {
+    uint32_t lo, hi;
+} run_use;
 
 struct pc_plan {
     size_t references; /* the caller's, and one of each call that runs */
@@ -27,8 +34,11 @@ struct pc_plan {
     size_t run_count;
     pc__kv *runs;      /* views of one layer; every pc_attend sets their pages */
     uint8_t **pages;   /* [run_count] the pages of that layer */
-    uint8_t *held;     /* [run_count] 1: some row sees a token of it */
+    run_use *uses;     /* [run_count] */
     int64_t *relative; /* of all runs */
+    pc__kv_pool pool;  /* every pc_attend sets its pages */
+    int32_t *tables;   /* of all runs in the pool */
+    int pooled;        /* 1: some row sees a token of it */
     owned_rope *ropes; /* all that were used so far: plan->angles are found by address */
 };
 
@@ -38,92 +48,6 @@ static void ref_plan(pc_plan *plan)
 }
 
 PC__HOLDABLE(pc_plan, ref_plan, pc_plan_free)
-
-static pc_status read_shape(const pc_attend_shape *from, pc_attend_shape *to, pc__kv_shape *kv)
-{
-    PC__TRY_RETURN(pc__options_read(to, sizeof *to, PC__V1_SIZE(pc_attend_shape, reserved), from,
-                                    "pc_attend_shape"));
-    if (to->reserved)
-        return pc__fail(PC_ERR_INVALID, "pc_attend_shape: reserved is %u, it must be zero",
-                        to->reserved);
-    if (!from || to->kv_heads < 1 || to->heads < 1 || to->heads % to->kv_heads || to->k_dim < 1
-        || to->k_dim > PC__MAX_HEAD || to->v_dim < 1 || to->v_dim > PC__MAX_HEAD
-        || to->heads > 1 << 20)
-        return pc__fail(PC_ERR_INVALID,
-                        "pc_attend_shape: %d heads over %d K/V heads of %d and %d dimensions",
-                        to->heads, to->kv_heads, to->k_dim, to->v_dim);
-    PC__TRY_RETURN(pc__check_kv_dtype("pc_attend_shape", "dtype", to->dtype));
-    if (!pc__kv_dtype_known(to->dtype))
-        return pc__fail(PC_ERR_UNSUPPORTED,
-                        "pc_attend_shape: K and V of dtype %u (F32, BF16, F16 and I8 are read)",
-                        to->dtype);
-    *kv = (pc__kv_shape){1, to->kv_heads, to->k_dim, to->v_dim, to->dtype, 0};
-    return PC_OK;
-}
-
-size_t pc_pages_bytes(const pc_attend_shape *shape, size_t tokens)
-{
-    pc_attend_shape read;
-    pc__kv_shape kv;
-    size_t page;
-    if (read_shape(shape, &read, &kv) < 0)
-        return 0;
-    page = pc__kv_layer_page_bytes(&kv);
-    return tokens > SIZE_MAX / page - 1 ? 0 : (tokens + PC__PAGE - 1) / PC__PAGE * page;
-}
-
-/* The memory of tokens [0, first + count) must exist. */
-static pc_status check_pages(const pc_attend_shape *shape, const void *pages, size_t first,
-                             size_t count)
-{
-    size_t end;
-    if ((uintptr_t)pages % 64)
-        return pc__fail(PC_ERR_INVALID, "pc_pages_write: pages are not 64-byte aligned");
-    if (__builtin_add_overflow(first, count, &end) || !pc_pages_bytes(shape, end))
-        return pc__fail(PC_ERR_INVALID,
-                        "pc_pages_write: %zu tokens from token %zu on: no memory holds so many",
-                        count, first);
-    return PC_OK;
-}
-
-static pc_status write_i8_pages(const pc__kv_shape *shape, uint8_t *layer, size_t first,
-                                size_t count, const float *k, const float *v)
-{
-    size_t k_row = (size_t)shape->kv_heads * (size_t)shape->k_dim,
-           v_row = (size_t)shape->kv_heads * (size_t)shape->v_dim;
-    if (first % PC__PAGE)
-        return pc__fail(
-            PC_ERR_INVALID,
-            "pc_pages_write: I8 pages are written whole: token %zu is not the first of a page",
-            first);
-    for (size_t i = 0; i < count; i += PC__PAGE) {
-        size_t left = count - i;
-        pc__kv_write_i8(shape, layer, (first + i) / PC__PAGE, left < PC__PAGE ? left : PC__PAGE,
-                        k + i * k_row, v + i * v_row);
-    }
-    return PC_OK;
-}
-
-pc_status pc_pages_write(const pc_attend_shape *shape, void *pages, size_t first, size_t count,
-                         const float *k, const float *v)
-{
-    pc_attend_shape read;
-    pc__kv view = {0};
-    uint8_t *layer = pages;
-    PC__TRY_RETURN(read_shape(shape, &read, &view.shape));
-    if (count && (!pages || !k || !v))
-        return pc__fail(PC_ERR_INVALID, "pc_pages_write: pages, k or v is NULL");
-    if (!count)
-        return PC_OK;
-    PC__TRY_RETURN(check_pages(&read, pages, first, count));
-    if (read.dtype == PC_DTYPE_I8)
-        return write_i8_pages(&view.shape, layer, first, count, k, v);
-    view.layer = &layer;
-    for (size_t i = 0; i < count; i++)
-        pc__kv_write(&view, 0, first + i, k + i * (size_t)(read.kv_heads * read.k_dim),
-                     v + i * (size_t)(read.kv_heads * read.v_dim));
-    return PC_OK;
-}
 
 static pc_status copy_relative(const pc_run *run, size_t index, int64_t *to)
 {
@@ -155,34 +79,105 @@ static pc_status set_dtype(pc__kv *run, const pc_plan_args *args, size_t index)
     return PC_OK;
 }
 
+/* Numbers that runs hold beside their K and V. */
+typedef struct run_numbers {
+    size_t relative, tables;
+} run_numbers;
+
+static size_t table_length(const pc_plan *plan, const pc_run *run)
+{
+    return run->pages ? (run->tokens + plan->pool.page_tokens - 1) / plan->pool.page_tokens : 0;
+}
+
+static pc_status count_numbers(const pc_plan *plan, const pc_plan_args *args, run_numbers *count)
+{
+    for (size_t i = 0; i < args->run_count; i++) {
+        const pc_run *run = &args->runs[i];
+        if (run->tokens >= UINT32_MAX)
+            return pc__fail(PC_ERR_LIMIT, "pc_plan_new: run %zu has too many tokens (%zu)", i,
+                            run->tokens);
+        if (run->pages && !args->pool)
+            return pc__fail(PC_ERR_INVALID, "pc_plan_new: run %zu has pages, but pool is NULL", i);
+        count->relative += run->relative ? run->tokens : 0;
+        count->tables += table_length(plan, run);
+    }
+    return PC_OK;
+}
+
+/* Makes run `index` one in the pool: a view that is packed when it is read. */
+static pc_status place_in_pool(pc_plan *plan, const pc_run *from, size_t index, int32_t *table)
+{
+    pc__kv *run = &plan->runs[index];
+    const run_use *use = &plan->uses[index];
+    if (run->shape.dtype != plan->pool.dtype)
+        return pc__fail(PC_ERR_INVALID,
+                        "pc_plan_new: dtypes[%zu] is %u, but its run lies in a pool of %u", index,
+                        run->shape.dtype, plan->pool.dtype);
+    PC__TRY_RETURN(pc__kv_pool_check_table(&plan->pool, from->pages, index, use->lo, use->hi));
+    memcpy(table, from->pages, table_length(plan, from) * sizeof *table);
+    run->shape.dtype = pc__kv_pool_packed_dtype(plan->pool.dtype);
+    run->pool = &plan->pool;
+    run->table = table;
+    plan->pooled |= use->lo < use->hi;
+    return PC_OK;
+}
+
+static pc_status copy_run(pc_plan *plan, const pc_plan_args *args, size_t index, run_numbers *used)
+{
+    const pc_run *run = &args->runs[index];
+    pc__kv *to = &plan->runs[index];
+    to->tokens = run->tokens;
+    to->layer = &plan->pages[index];
+    to->home = pc__host_sees(plan->backend) ? NULL : plan->backend;
+    if (run->pages)
+        to->shape.dtype = plan->pool.dtype;
+    PC__TRY_RETURN(set_dtype(to, args, index));
+    if (run->pages)
+        PC__TRY_RETURN(place_in_pool(plan, run, index, plan->tables + used->tables));
+    used->tables += table_length(plan, run);
+    if (!run->relative)
+        return PC_OK;
+    to->relative = plan->relative + used->relative;
+    used->relative += run->tokens;
+    return copy_relative(run, index, to->relative);
+}
+
+/* One more than the last token of a span. */
+static uint32_t span_end(const pc_plan_args *args, const pc_row_span *span)
+{
+    return span->hi ? span->hi : (uint32_t)args->runs[span->run].tokens;
+}
+
+static void find_uses(pc_plan *plan, const pc_plan_args *args)
+{
+    for (size_t i = 0; i < args->first[args->row_count]; i++) {
+        const pc_row_span *s = &args->spans[i];
+        run_use *use = &plan->uses[s->run];
+        uint32_t hi = span_end(args, s);
+        if (s->lo >= hi)
+            continue;
+        use->lo = use->hi && use->lo < s->lo ? use->lo : s->lo;
+        use->hi = hi > use->hi ? hi : use->hi;
+    }
+}
+
 static pc_status copy_runs(pc_plan *plan, const pc_plan_args *args, const pc__kv_shape *shape)
 {
     const pc_allocator *mem = &plan->context->mem;
-    size_t written_out = 0;
-    for (size_t i = 0; i < args->run_count; i++) {
-        if (args->runs[i].tokens >= UINT32_MAX)
-            return pc__fail(PC_ERR_LIMIT, "pc_plan_new: run %zu has too many tokens (%zu)", i,
-                            args->runs[i].tokens);
-        written_out += args->runs[i].relative ? args->runs[i].tokens : 0;
-    }
+    run_numbers count = {0, 0}, used = {0, 0};
+    PC__TRY_RETURN(count_numbers(plan, args, &count));
     plan->run_count = args->run_count;
     plan->runs = pc__calloc(mem, args->run_count, sizeof *plan->runs);
     plan->pages = pc__calloc(mem, args->run_count, sizeof *plan->pages);
-    plan->held = pc__calloc(mem, args->run_count, 1);
-    plan->relative = pc__calloc(mem, written_out, sizeof *plan->relative);
-    if (!plan->runs || !plan->pages || !plan->held || !plan->relative)
+    plan->uses = pc__calloc(mem, args->run_count, sizeof *plan->uses);
+    plan->relative = pc__calloc(mem, count.relative, sizeof *plan->relative);
+    plan->tables = pc__calloc(mem, count.tables, sizeof *plan->tables);
+    if (!plan->runs || !plan->pages || !plan->uses || !plan->relative || !plan->tables)
         return PC_ERR_NOMEM;
-    written_out = 0;
+    find_uses(plan, args);
     for (size_t i = 0; i < args->run_count; i++) {
-        const pc_run *run = &args->runs[i];
-        plan->runs[i] = (pc__kv){.shape = *shape, .tokens = run->tokens, .layer = &plan->pages[i]};
-        plan->runs[i].home = pc__host_sees(plan->backend) ? NULL : plan->backend;
-        PC__TRY_RETURN(set_dtype(&plan->runs[i], args, i));
-        if (!run->relative)
-            continue;
-        plan->runs[i].relative = plan->relative + written_out;
-        PC__TRY_RETURN(copy_relative(run, i, plan->runs[i].relative));
-        written_out += run->tokens;
+        plan->runs[i] = (pc__kv){.shape = *shape};
+        PC__TRY_RETURN(copy_run(plan, args, i, &used));
     }
     return PC_OK;
 }
@@ -210,7 +205,8 @@ static pc_status check_plan_spans(const pc_plan_args *args)
             return pc__fail(PC_ERR_INVALID,
                             "pc_plan_new: span %zu: reserved is %u, it must be zero", i,
                             s->reserved);
-        if (s->run >= args->run_count || s->lo > s->hi || s->hi > args->runs[s->run].tokens)
+        if (s->run >= args->run_count || s->lo > (s->hi ? s->hi : args->runs[s->run].tokens)
+            || s->hi > args->runs[s->run].tokens)
             return pc__fail(PC_ERR_INVALID,
                             "pc_plan_new: span %zu is tokens [%u, %u) of run %u (of %zu runs)", i,
                             s->lo, s->hi, s->run, args->run_count);
@@ -236,13 +232,13 @@ static pc_status check_row_keys(const pc_plan_args *args, size_t row, const pc_r
 {
     size_t n = 0;
     for (size_t i = args->first[row]; i < args->first[row + 1]; i++)
-        if (args->spans[i].lo < args->spans[i].hi)
+        if (args->spans[i].lo < span_end(args, &args->spans[i]))
             sorted[n++] = &args->spans[i];
     if (n > 1)
         qsort(sorted, n, sizeof *sorted, by_keys);
     for (size_t i = 1; i < n; i++) {
         const pc_row_span *a = sorted[i - 1], *b = sorted[i];
-        if (a->run == b->run && a->start == b->start && b->lo < a->hi)
+        if (a->run == b->run && a->start == b->start && b->lo < span_end(args, a))
             return pc__fail(PC_ERR_INVALID,
                             "pc_plan_new: row %zu sees token %u of run %u at start %lld twice, by "
                             "its spans %zu and %zu",
@@ -282,8 +278,7 @@ static pc_status make_plan(pc_plan *plan, const pc_plan_args *args, const pc__kv
     pc_status status = to && first ? PC_OK : PC_ERR_NOMEM;
     for (size_t i = 0; status >= 0 && i < spans; i++) {
         const pc_row_span *s = &args->spans[i];
-        to[i] = (pc__row_span){&plan->runs[s->run], s->start, s->lo, s->hi};
-        plan->held[s->run] |= s->lo < s->hi;
+        to[i] = (pc__row_span){&plan->runs[s->run], s->start, s->lo, span_end(args, s)};
     }
     for (size_t r = 0; status >= 0 && r <= args->row_count; r++)
         first[r] = args->first[r];
@@ -298,12 +293,24 @@ static pc_status make_plan(pc_plan *plan, const pc_plan_args *args, const pc__kv
     return status;
 }
 
+static pc_status read_pool(pc_plan *plan, const pc_plan_args *args)
+{
+    if (!args->pool)
+        return PC_OK;
+    if (!pc__host_sees(plan->backend))
+        return pc__fail(PC_ERR_UNSUPPORTED,
+                        "pc_plan_new: backend '%s' reads packed runs only, no pools",
+                        plan->backend->ops->name);
+    return pc__kv_pool_read(&plan->pool, args->pool, &plan->shape);
+}
+
 static pc_status build_plan_handle(pc_plan *plan, const pc_plan_args *args)
 {
     pc__kv_shape shape;
     plan->backend = pc__backend_of(plan->context);
     plan->rows = args->row_count;
-    PC__TRY_RETURN(read_shape(args->shape, &plan->shape, &shape));
+    PC__TRY_RETURN(pc__attend_shape_read(args->shape, &plan->shape, &shape));
+    PC__TRY_RETURN(read_pool(plan, args));
     PC__TRY_RETURN(check_plan_spans(args));
     PC__TRY_RETURN(check_plan_keys(&plan->context->mem, args));
     PC__TRY_RETURN(copy_runs(plan, args, &shape));
@@ -331,7 +338,7 @@ static pc_status read_plan_arrays(pc_plan_args *args, const pc_allocator *mem, v
 {
     const void *dense;
     PC__TRY_RETURN(pc__array_in(&dense, &copies[0], mem,
-                                PC__ARRAY("pc_plan_new", "runs", pc_run, relative), args->runs,
+                                PC__ARRAY("pc_plan_new", "runs", pc_run, pages), args->runs,
                                 args->run_stride, args->run_count));
     args->runs = dense;
     PC__TRY_RETURN(check_plan_rows(args));
@@ -351,7 +358,7 @@ pc_status pc_plan_new(pc_plan **out, pc_context *context, const pc_plan_args *ar
     if (!out)
         return pc__fail(PC_ERR_INVALID, "pc_plan_new: out is NULL");
     *out = NULL;
-    PC__TRY_RETURN(pc__options_read(&read, sizeof read, PC__V1_SIZE(pc_plan_args, dtypes), args,
+    PC__TRY_RETURN(pc__options_read(&read, sizeof read, PC__V1_SIZE(pc_plan_args, pool), args,
                                     "pc_plan_args"));
     if (!context || !args || !read.shape || !read.first || (read.row_count && !read.positions))
         return pc__fail(PC_ERR_INVALID,
@@ -381,8 +388,9 @@ void pc_plan_free(pc_plan *plan)
     }
     pc__free(&context->mem, plan->runs);
     pc__free(&context->mem, plan->pages);
-    pc__free(&context->mem, plan->held);
+    pc__free(&context->mem, plan->uses);
     pc__free(&context->mem, plan->relative);
+    pc__free(&context->mem, plan->tables);
     pc__free(&context->mem, plan);
     pc__context_unref(context);
 }
@@ -441,30 +449,47 @@ static pc_status check_numbers(const char *name, const float *numbers, int32_t c
 static pc_status set_pages(pc_plan *plan, const pc_attend_args *args)
 {
     for (size_t i = 0; i < plan->run_count; i++) {
-        const void *pages = args->pages[i];
-        if (plan->held[i] && (!pages || (uintptr_t)pages % 64))
+        const void *pages = args->pages ? args->pages[i] : NULL;
+        if (plan->uses[i].lo < plan->uses[i].hi && !plan->runs[i].pool
+            && (!pages || (uintptr_t)pages % 64))
             return pc__fail(PC_ERR_INVALID, "pc_attend: pages of run %zu are %s", i,
                             pages ? "not 64-byte aligned" : "NULL");
         plan->pages[i] = (uint8_t *)(uintptr_t)pages; /* only read */
     }
-    return PC_OK;
+    return plan->pooled ? pc__kv_pool_set(&plan->pool, args) : PC_OK;
 }
 
-static int overlap(const float *a, size_t a_count, const float *b, size_t b_count)
+static int overlap(const void *a, size_t a_bytes, const void *b, size_t b_bytes)
 {
     uintptr_t x = (uintptr_t)a, y = (uintptr_t)b;
-    return x < y + b_count * sizeof *b && y < x + a_count * sizeof *a;
+    return x < y + b_bytes && y < x + a_bytes;
 }
 
 /* Queries are read again after results of other rows or spans are written. */
 static pc_status check_apart(const pc_plan *plan, const pc_attend_args *args)
 {
     size_t vectors = plan->rows * (size_t)plan->shape.heads,
-           q = vectors * (size_t)plan->shape.k_dim;
-    size_t out = vectors * (size_t)plan->shape.v_dim, lse = args->lse ? vectors : 0;
+           q = vectors * (size_t)plan->shape.k_dim * pc__dtype_bytes(args->q_dtype),
+           out = vectors * (size_t)plan->shape.v_dim * pc__dtype_bytes(args->out_dtype),
+           lse = args->lse ? vectors * sizeof(float) : 0;
     if (overlap(args->q, q, args->out, out) || overlap(args->q, q, args->lse, lse)
         || overlap(args->out, out, args->lse, lse))
         return pc__fail(PC_ERR_INVALID, "pc_attend: q, out and lse overlap");
+    return PC_OK;
+}
+
+/* Of q or of out. */
+static pc_status read_dtype(const pc_plan *plan, const char *name, uint32_t *dtype)
+{
+    PC__TRY_RETURN(pc__check_enum("pc_attend_args", name, *dtype, PC_DTYPE_I16));
+    if (!*dtype)
+        *dtype = PC_DTYPE_F32;
+    if (*dtype > PC_DTYPE_F16)
+        return pc__fail(PC_ERR_UNSUPPORTED, "pc_attend: %s is %u (F32, BF16 and F16 are possible)",
+                        name, *dtype);
+    if (*dtype != PC_DTYPE_F32 && !pc__host_sees(plan->backend))
+        return pc__fail(PC_ERR_UNSUPPORTED, "pc_attend: %s is %u, but backend '%s' takes F32 only",
+                        name, *dtype, plan->backend->ops->name);
     return PC_OK;
 }
 
@@ -484,14 +509,15 @@ static pc_status check_layer_parts(const pc_plan *plan, const pc_attend_args *ar
 static pc_status check_far(const pc_plan *plan, const pc_attend_args *args)
 {
     if (pc__host_sees(plan->backend))
-        return args->stream ? pc__fail(PC_ERR_INVALID,
-                                       "pc_attend: stream is given, but backend '%s' has none",
-                                       plan->backend->ops->name)
-                            : PC_OK;
+        return args->stream || args->flags & PC_ATTEND_QUEUE
+                   ? pc__fail(PC_ERR_INVALID,
+                              "pc_attend: %s is given, but backend '%s' has no streams",
+                              args->stream ? "stream" : "PC_ATTEND_QUEUE", plan->backend->ops->name)
+                   : PC_OK;
     if ((uintptr_t)args->q % 16 || (uintptr_t)args->out % 16)
         return pc__fail(PC_ERR_INVALID, "pc_attend: %s is not 16-byte aligned",
                         (uintptr_t)args->q % 16 ? "q" : "out");
-    if (args->stream && !plan->backend->ops->attend_queued)
+    if ((args->stream || args->flags & PC_ATTEND_QUEUE) && !plan->backend->ops->attend_queued)
         return pc__fail(PC_ERR_UNSUPPORTED, "pc_attend: backend '%s' takes no stream of the caller",
                         plan->backend->ops->name);
     return check_layer_parts(plan, args);
@@ -502,9 +528,10 @@ static pc_status attend_far(pc_plan *plan, const pc__attn_layer *layer, const pc
     const pc__backend_ops *ops = plan->backend->ops;
     const pc__floats *q = (const pc__floats *)args->q;
     pc__floats *out = (pc__floats *)args->out, *lse = (pc__floats *)args->lse;
+    const pc__queue queue = {args->stream, !(args->flags & PC_ATTEND_QUEUE)};
     pc__stream *stream;
     if (ops->attend_queued)
-        return ops->attend_queued(plan->backend, args->stream, plan->plan, layer, q, out, lse);
+        return ops->attend_queued(plan->backend, &queue, plan->plan, layer, q, out, lse);
     PC__TRY_RETURN(ops->stream_new(&stream, plan->backend));
     pc_status status = ops->attend(stream, plan->plan, layer, q, out, lse);
     status = status < 0 ? status : ops->finish(stream);
@@ -517,10 +544,13 @@ pc_status pc_attend(pc_plan *plan, const pc_attend_args *args)
     PC__HOLD(pc_plan, plan);
     pc_attend_args read;
     pc__attn_layer layer = {0};
-    PC__TRY_RETURN(pc__options_read(&read, sizeof read, PC__V1_SIZE(pc_attend_args, chunk), args,
+    PC__TRY_RETURN(pc__options_read(&read, sizeof read, PC__V1_SIZE(pc_attend_args, v_scales), args,
                                     "pc_attend_args"));
-    if (!plan || !args || !read.q || !read.out || (plan->run_count && !read.pages))
-        return pc__fail(PC_ERR_INVALID, "pc_attend: plan, args, q, out or pages is NULL");
+    if (!plan || !args || !read.q || !read.out)
+        return pc__fail(PC_ERR_INVALID, "pc_attend: plan, args, q or out is NULL");
+    PC__TRY_RETURN(pc__check_flags("pc_attend_args", read.flags, PC_ATTEND_QUEUE));
+    PC__TRY_RETURN(read_dtype(plan, "q_dtype", &read.q_dtype));
+    PC__TRY_RETURN(read_dtype(plan, "out_dtype", &read.out_dtype));
     if (read.window < 0 || read.chunk < 0 || !(read.soft_cap >= 0.0f) || !isfinite(read.soft_cap)
         || !isfinite(read.scale))
         return pc__fail(PC_ERR_INVALID, "pc_attend: window %lld, chunk %lld, soft cap %g, scale %g",
@@ -539,6 +569,8 @@ pc_status pc_attend(pc_plan *plan, const pc_attend_args *args)
     layer.soft_cap = read.soft_cap;
     layer.slopes = read.slopes;
     layer.sinks = read.sinks;
+    layer.q_dtype = read.q_dtype;
+    layer.out_dtype = read.out_dtype;
     layer.chunk = read.chunk < 2 * PC__FARTHEST ? read.chunk : 2 * PC__FARTHEST;
     return pc__host_sees(plan->backend)
                ? pc__plan_attend(plan->plan, &layer, read.q, read.out, read.lse)

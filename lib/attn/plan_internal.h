@@ -67,6 +67,7 @@ struct pc__plan {
     pc__kv_shape shape;
     size_t heads, group; /* query heads; query heads of one K/V head */
     int per_row;
+    const struct pc__kv_pool *pooled; /* in which some run lies, or NULL; a plan has one at most */
     size_t rows;
     int64_t *positions; /* [rows] */
     size_t *first;      /* [rows + 1] */

@@ -29,8 +29,6 @@ static const char *backend_of(const pc_context_options *o)
 
 static pc_status check_context_options(const pc_context_options *o)
 {
-    if (o->reserved)
-        return pc__fail(PC_ERR_INVALID, "pc_context_options: reserved must be zero");
     if (o->threads > 4096)
         return pc__fail(PC_ERR_INVALID, "pc_context_options: %u threads are more than 4096",
                         o->threads);
@@ -80,6 +78,7 @@ pc_status pc_context_new(pc_context **out, const pc_context_options *options)
     context->parallel_for = o.parallel_for;
     context->parallel_user = o.parallel_user;
     context->threads = o.threads ? o.threads : usable_cores();
+    context->device = o.device;
     memcpy(context->backend_name, backend_of(&o), strlen(backend_of(&o)) + 1);
     if (!context->parallel_for && context->threads > 1)
         status = pc__pool_new(&context->pool, &context->mem, context->threads - 1);

@@ -24,6 +24,7 @@ struct pc_context {
     void *parallel_user;
     uint32_t threads; /* >= 1 */
     char backend_name[PC__BACKEND_NAME];
+    uint32_t device;             /* which of the backend's devices */
     struct pc__backend *backend; /* attn/backend.h; NULL: a program without backends */
     void (*free_backend)(struct pc__backend *backend);
     pc__pool *pool;                        /* NULL: the application has its own, or threads is 1 */

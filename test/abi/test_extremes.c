@@ -25,6 +25,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "pages_write.h"
 #include "every_object.h"
 
 typedef struct value {
@@ -144,7 +145,7 @@ static void set_raw(pc_raw *raw)
 
 static void set_plan(pc_plan_args *a)
 {
-    static const pc_run run = {TOKENS, NULL};
+    static const pc_run run = {TOKENS, NULL, NULL};
     static const pc_row_span span = {0, 0, 0, TOKENS, 0};
     static const uint32_t first[2] = {0, 1}, dtype = PC_DTYPE_DEFAULT;
     static const int64_t position = TOKENS;
@@ -170,6 +171,26 @@ static void set_attend(pc_attend_args *a)
     a->out = out;
     a->lse = lse;
     a->rope = &rope;
+}
+
+static void set_pages(pc_pages_args *a)
+{
+    static _Alignas(64) float pages[64 * 32], k[16], v[16];
+    a->shape = &shape;
+    a->pages = pages;
+    a->count = 1;
+    a->k = k;
+    a->v = v;
+}
+
+static void set_merge(pc_merge_args *a)
+{
+    static float part[1], out[1];
+    static const float *const parts[1] = {part};
+    a->outs = a->lses = parts;
+    a->part_count = a->row_count = 1;
+    a->heads = a->v_dim = 1;
+    a->out = out;
 }
 
 static void set_ops(pc_model_ops *ops)
@@ -198,6 +219,10 @@ static void set_struct(const char *name, void *at, size_t size)
         set_plan(at);
     else if (!strcmp(name, "pc_attend_args"))
         set_attend(at);
+    else if (!strcmp(name, "pc_pages_args"))
+        set_pages(at);
+    else if (!strcmp(name, "pc_merge_args"))
+        set_merge(at);
     else if (!strcmp(name, "pc_attend_shape"))
         memcpy(at, &shape, sizeof shape);
     else if (!strcmp(name, "pc_eval_args"))
@@ -361,8 +386,14 @@ static int is_ignored(const char *place, const char *name)
                                              {"pc_encode_options", "salt_stride"},
                                              {"pc_embed_options", "salt_stride"},
                                              {"pc_prefill_options", "result_stride"}};
+    /* numbers of elements, not sizes of structs */
+    static const char *const counts[] = {"_token_stride", "_head_stride", "_row_stride"};
     for (size_t i = 0; i < sizeof ignored / sizeof *ignored; i++)
         if (!strcmp(place, ignored[i][0]) && !strcmp(name, ignored[i][1]))
+            return 1;
+    for (size_t i = 0; i < sizeof counts / sizeof *counts; i++)
+        if (strlen(name) > strlen(counts[i])
+            && !strcmp(name + strlen(name) - strlen(counts[i]), counts[i]))
             return 1;
     return 0;
 }
@@ -553,16 +584,16 @@ static void more(void)
     float k[16] = {0}, v[16] = {0};
     pc_attend_shape bad = shape;
     every_make(BIT(NATIVE) | BIT(SEGMENT) | BIT(PLAN));
-    CHECK_STATUS(pc_pages_write(&shape, pages, SIZE_MAX, 1, k, v), PC_ERR_INVALID);
-    CHECK_STATUS(pc_pages_write(&shape, pages, SIZE_MAX - 63, 64, k, v), PC_ERR_INVALID);
-    CHECK_STATUS(pc_pages_write(&shape, pages, 0, SIZE_MAX, k, v), PC_ERR_INVALID);
-    CHECK_STATUS(pc_pages_write(&shape, (char *)pages + 4, 0, 1, k, v), PC_ERR_INVALID);
+    CHECK_STATUS(write_pages(&shape, pages, SIZE_MAX, 1, k, v), PC_ERR_INVALID);
+    CHECK_STATUS(write_pages(&shape, pages, SIZE_MAX - 63, 64, k, v), PC_ERR_INVALID);
+    CHECK_STATUS(write_pages(&shape, pages, 0, SIZE_MAX, k, v), PC_ERR_INVALID);
+    CHECK_STATUS(write_pages(&shape, (char *)pages + 4, 0, 1, k, v), PC_ERR_INVALID);
     CHECK_ERROR_HAS("aligned");
-    CHECK_OK(pc_pages_write(&shape, pages, 0, 1, k, v));
+    CHECK_OK(write_pages(&shape, pages, 0, 1, k, v));
     bad.dtype = PC_DTYPE_I8;
-    CHECK_STATUS(pc_pages_write(&bad, pages, SIZE_MAX - 63, 64, k, v), PC_ERR_INVALID);
+    CHECK_STATUS(write_pages(&bad, pages, SIZE_MAX - 63, 64, k, v), PC_ERR_INVALID);
     bad.dtype = 99;
-    CHECK_STATUS(pc_pages_write(&bad, pages, 0, 1, k, v), PC_ERR_INVALID);
+    CHECK_STATUS(write_pages(&bad, pages, 0, 1, k, v), PC_ERR_INVALID);
     CHECK_INT(pc_pages_bytes(&bad, 1), 0);
     CHECK_INT(pc_pages_bytes(&shape, SIZE_MAX), 0);
     CHECK_INT(pc_pages_bytes(&shape, SIZE_MAX - 64), 0);

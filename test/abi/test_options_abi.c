@@ -304,8 +304,8 @@ static pc_model_ops ops_init;
 static pc_eval_args eval_init = PC_EVAL_ARGS_INIT;
 
 static const pc_read_case read_cases[] = {
-    PC_READ_CASE(pc_context_options, use_context, &context_init, 64,
-                 PC_FIELD(pc_context_options, reserved), PC_NO_FIELD, 0, 1),
+    PC_READ_CASE(pc_context_options, use_context, &context_init, 64, PC_NO_FIELD, PC_NO_FIELD, 0,
+                 1),
     PC_READ_CASE(pc_allocator, use_allocator, &allocator_init, 32, PC_NO_FIELD, PC_NO_FIELD, 0, 1),
     PC_READ_CASE(pc_model_options, use_load, &model_init, 56, PC_NO_FIELD,
                  PC_FIELD(pc_model_options, flags), 1, 1),

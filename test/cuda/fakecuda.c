@@ -50,7 +50,7 @@ static pc_status open_locked(pc__backend **out, pc_context *context)
     static const pc__cuda_image images[] = {{"fake", "fake", 4}, {NULL, NULL, 0}};
     if (!driver)
         begin();
-    pc_status status = pc__cuda_backend_new(out, context, driver, images, 0, 0);
+    pc_status status = pc__cuda_backend_new(out, context, driver, images, 0);
     if (status < 0) {
         if (!open_count)
             end();

@@ -597,7 +597,7 @@ static void experts(uint32_t compute, int format, int gated, int shared)
 
 static pc_status open_cuda(const pc__cuda_driver *driver)
 {
-    PC__TRY_RETURN(pc__cuda_backend_new(&cuda, context, driver, pc_cuda_images(), 0, 0));
+    PC__TRY_RETURN(pc__cuda_backend_new(&cuda, context, driver, pc_cuda_images(), 0));
     return pc__backend_begin(cuda);
 }
 

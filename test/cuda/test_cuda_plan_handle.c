@@ -37,7 +37,7 @@ static pc_status open_cuda(place *at)
     options.threads = 1;
     options.backend = "cpu";
     PC__TRY_RETURN(pc_context_new(&at->cuda, &options));
-    PC__TRY_RETURN(pc__cuda_backend_new(&cuda, at->cuda, at->driver, pc_cuda_images(), 0, 0));
+    PC__TRY_RETURN(pc__cuda_backend_new(&cuda, at->cuda, at->driver, pc_cuda_images(), 0));
     PC__TRY_RETURN(pc__backend_begin(cuda));
     at->cuda->free_backend(at->cuda->backend);
     at->cuda->backend = cuda;
@@ -185,6 +185,7 @@ static pc_attend_args device_args(const layer *l, pc__cuda_queue queue)
     args.out = l->out;
     args.lse = l->lse;
     args.stream = queue;
+    args.flags = PC_ATTEND_QUEUE;
     return args;
 }
 
@@ -294,6 +295,27 @@ static void two_streams(uint64_t seed)
     close_place(&at);
 }
 
+/* In a stream, but not only queued: what was sent there before is read, and the results are there
+ * when the call is back. In the default stream, queued between its copies. */
+static void waiting(const place *at, pc_plan *plan, layer *l)
+{
+    pc_attend_args args = device_args(l, at->queue[0]);
+    memset(l->h.out, 0, vectors(l) * DIM * 4);
+    for (size_t i = 0; i < l->h.runs - 1; i++)
+        at->driver->cuMemsetD8Async((pc__cuda_address)(uintptr_t)l->pages[i], 0,
+                                    pc_pages_bytes(&l->h.shape, l->h.run[i].tokens), at->queue[0]);
+    send(at, l, at->queue[0]);
+    args.flags = 0;
+    CHECK_OK(pc_attend(plan, &args));
+    fetch(at, l, at->queue[1]);
+    wait_for(at, at->queue[1]);
+    check_layer(at, l, "in a stream, waiting");
+    memset(l->got, 0, vectors(l) * DIM * 4);
+    CHECK_OK(attend(at, plan, l, NULL));
+    wait_for(at, NULL);
+    check_layer(at, l, "in the default stream");
+}
+
 /* One plan in two streams in turn, in one that did not exist when the plan was made, and without a
  * stream, where the results are there at once. The plan goes after its streams. */
 static void one_plan(uint64_t seed)
@@ -319,10 +341,12 @@ static void one_plan(uint64_t seed)
     copy(&at, at.queue[0], layers[2].out, layers[2].h.out, vectors(&layers[2]) * DIM * 4);
     wait_for(&at, at.queue[0]); /* what it had computed is gone */
     pc_attend_args args = device_args(&layers[2], NULL);
+    args.flags = 0;
     CHECK_OK(pc_attend(plan, &args));
     fetch(&at, &layers[2], at.queue[0]);
     wait_for(&at, at.queue[0]);
     check_layer(&at, &layers[2], "without a stream");
+    waiting(&at, plan, &layers[1]);
     for (int l = 0; l < LAYERS; l++)
         close_layer(&at, &layers[l]);
     pc_context *context = at.cuda;
@@ -378,6 +402,19 @@ static void refused(pc_plan *plan, const pc_attend_args *args, const char *cause
     CHECK_ERROR_HAS(cause);
 }
 
+/* No pools here. */
+static void pool_refused(const place *at, const layer *l)
+{
+    pc_plan_args args = host_plan_args(&l->h, 0);
+    pc_pool pool = PC_POOL_INIT;
+    pc_plan *plan = NULL;
+    pool.page_tokens = 16;
+    pool.page_count = 1;
+    args.pool = &pool;
+    CHECK_STATUS(pc_plan_new(&plan, at->cuda, &args), PC_ERR_UNSUPPORTED);
+    CHECK_ERROR_HAS("reads packed runs only, no pools");
+}
+
 static void wrong_arguments(void)
 {
     static layer l;
@@ -386,16 +423,27 @@ static void wrong_arguments(void)
     open_layer(&at, &l, 1, TINY, PC_DTYPE_F32);
     pc_plan *plan = new_plan(at.cuda, &l), *cpu = new_plan(at.cpu, &l);
     pc_attend_args args = l.args, far;
-    args.stream = at.queue[0];
-    refused(cpu, &args, "stream is given, but backend 'cpu' has none");
+    pc__backend *other = NULL;
+    at.cuda->device = 1000;
+    CHECK_STATUS(pc__cuda_backend_new(&other, at.cuda, at.driver, pc_cuda_images(), 0),
+                 PC_ERR_INVALID);
+    CHECK_ERROR_HAS("there is no CUDA device 1000");
+    at.cuda->device = 0;
+    pool_refused(&at, &l);
     far = device_args(&l, at.queue[0]);
-    far.q++;
+    far.q_dtype = PC_DTYPE_F16;
+    CHECK_STATUS(pc_attend(plan, &far), PC_ERR_UNSUPPORTED);
+    CHECK_ERROR_HAS("q_dtype is 3, but backend");
+    args.stream = at.queue[0];
+    refused(cpu, &args, "stream is given, but backend 'cpu' has no streams");
+    far = device_args(&l, at.queue[0]);
+    far.q = (const float *)far.q + 1;
     refused(plan, &far, "q is not 16-byte aligned");
     far = device_args(&l, at.queue[0]);
-    far.out += 2;
+    far.out = (float *)far.out + 2;
     refused(plan, &far, "out is not 16-byte aligned");
     far = device_args(&l, at.queue[0]);
-    far.lse = far.out + 4;
+    far.lse = (float *)far.out + 4;
     refused(plan, &far, "overlap");
     far = device_args(&l, at.queue[0]);
     l.pages[1] = (char *)l.pages[1] + 32;
@@ -422,6 +470,7 @@ static pc_status life(const place *at, layer *l, pc_plan **plan, char *text)
 {
     pc_plan_args args = host_plan_args(&l->h, 0);
     pc_attend_args queued = device_args(l, at->queue[0]), waits = device_args(l, NULL);
+    waits.flags = 0;
     pc_status status = *plan ? PC_OK : pc_plan_new(plan, at->cuda, &args);
     for (int i = 0; i < 3 && status >= 0; i++)
         status = pc_attend(*plan, i == 1 ? &waits : &queued);

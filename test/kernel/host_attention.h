@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "pages_write.h"
 #include "testing.h"
 
 enum { HOST_RUNS = 64, HOST_ROWS = 64, HOST_SPANS = 512 };
@@ -54,7 +55,7 @@ static inline void host_pack(host *h, size_t run)
     size_t bytes = pc_pages_bytes(&h->shape, h->run[run].tokens);
     h->pages[run] = aligned_alloc(64, bytes);
     memset(h->pages[run], 0, bytes);
-    CHECK_OK(pc_pages_write(&h->shape, h->pages[run], 0, h->run[run].tokens, h->k[run], h->v[run]));
+    CHECK_OK(write_pages(&h->shape, h->pages[run], 0, h->run[run].tokens, h->k[run], h->v[run]));
 }
 
 static inline uint32_t host_add_run(host *h, size_t tokens, pc_test_rng *rng)

@@ -13,6 +13,7 @@
 #include "attn/half.h"
 #include "attn/kernels.h"
 #include "guarded_state.h"
+#include "pages_write.h"
 #include "testing.h"
 
 enum { MAX_TOKENS = 200, MAX_DIM = PC__MAX_HEAD, KINDS = 4 };
@@ -507,12 +508,12 @@ static void fill_run(forest *f, size_t i, pc_test_rng *rng)
     shape.dtype = f->dtypes[i] ? f->dtypes[i] : f->shape.dtype;
     f->pages[i] = aligned_alloc(64, pc_pages_bytes(&shape, n));
     memset(f->pages[i], shape.dtype == PC_DTYPE_I8 ? 0xff : 0, pc_pages_bytes(&shape, n));
-    CHECK_OK(pc_pages_write(&shape, f->pages[i], 0, n, f->k[i], f->v[i]));
+    CHECK_OK(write_pages(&shape, f->pages[i], 0, n, f->k[i], f->v[i]));
     if (shape.dtype == PC_DTYPE_I8
         && n > PC_PAGE_TOKENS) { /* a page again, as a run that grows packs it */
         size_t at = (n - 1) / PC_PAGE_TOKENS * PC_PAGE_TOKENS;
-        CHECK_OK(pc_pages_write(&shape, f->pages[i], at, n - at, f->k[i] + at * KV_HEADS * DIM,
-                                f->v[i] + at * KV_HEADS * DIM));
+        CHECK_OK(write_pages(&shape, f->pages[i], at, n - at, f->k[i] + at * KV_HEADS * DIM,
+                             f->v[i] + at * KV_HEADS * DIM));
     }
     uint8_t *layer = f->pages[i];
     pc__kv view = {.shape = {1, KV_HEADS, DIM, DIM, shape.dtype}, .tokens = n, .layer = &layer};
@@ -634,12 +635,12 @@ static void host_pages(void)
     CHECK_INT(pc_pages_bytes(&shape, 64), 16768);
     CHECK_INT(pc_pages_bytes(&shape, 65), 2 * 16768);
     guarded pages = guarded_new(2 * 16768);
-    CHECK_OK(pc_pages_write(&shape, pages.data, 0, 64, values, values));
+    CHECK_OK(write_pages(&shape, pages.data, 0, 64, values, values));
     CHECK_INT(pages.data[16768], GUARDED_POISON);
-    CHECK_STATUS(pc_pages_write(&shape, pages.data, 65, 1, values, values), PC_ERR_INVALID);
+    CHECK_STATUS(write_pages(&shape, pages.data, 65, 1, values, values), PC_ERR_INVALID);
     CHECK_ERROR_HAS("token 65 is not the first");
-    CHECK_STATUS(pc_pages_write(&shape, pages.data, 1, 64, values, values), PC_ERR_INVALID);
-    CHECK_OK(pc_pages_write(&shape, pages.data, 64, 1, values, values));
+    CHECK_STATUS(write_pages(&shape, pages.data, 1, 64, values, values), PC_ERR_INVALID);
+    CHECK_OK(write_pages(&shape, pages.data, 64, 1, values, values));
     CHECK(guarded_intact(&pages));
     guarded_free(&pages);
     shape.dtype = PC_DTYPE_I16;

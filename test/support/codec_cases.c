@@ -1,5 +1,7 @@
 #include "codec_cases.h"
 
+#include "pages_write.h"
+
 #include <promptcache/attend.h>
 #include <promptcache/cache.h>
 #include <math.h>
@@ -55,7 +57,7 @@ static void *pages_of(const pc_codec_block *block, const float *k, const float *
            count = (size_t)block->kv_heads * (((size_t)block->tokens + 63) / 64);
     uint8_t *pages = aligned_alloc(64, bytes);
     memset(pages, 0, bytes);
-    CHECK_OK(pc_pages_write(&shape, pages, 0, (size_t)block->tokens, k, v));
+    CHECK_OK(write_pages(&shape, pages, 0, (size_t)block->tokens, k, v));
     for (size_t i = 0; block->layout == PC_LAYOUT_LATENT && i < count; i++)
         memmove(pages + i * k_bytes, pages + i * (bytes / count), k_bytes);
     return pages;

@@ -433,7 +433,7 @@ static const pc_attend_shape shape = {sizeof shape, 2, 1, 16, 16, PC_DTYPE_F32, 
 
 pc_status every_plan(pc_plan **out, pc_context *context)
 {
-    static const pc_run run = {TOKENS, NULL};
+    static const pc_run run = {TOKENS, NULL, NULL};
     static const pc_row_span span = {0, 0, 0, TOKENS, 0};
     static const uint32_t first[2] = {0, 1};
     static const int64_t position = TOKENS;

@@ -18,10 +18,6 @@ static void bad_options(void)
     CHECK_STATUS(pc_context_new(&c, &o), PC_ERR_INVALID);
     CHECK(!c);
     o = (pc_context_options)PC_CONTEXT_OPTIONS_INIT;
-    o.reserved = 1;
-    CHECK_STATUS(pc_context_new(&c, &o), PC_ERR_INVALID);
-    CHECK_ERROR_HAS("reserved");
-    o.reserved = 0;
     o.threads = 4097;
     CHECK_STATUS(pc_context_new(&c, &o), PC_ERR_INVALID);
     CHECK_ERROR_HAS("4097");

@@ -2,13 +2,14 @@
  * (a tree of three levels in two dtypes, rotated by RoPE, one run at two places, ALiBi, window,
  * soft cap), keys that one row has twice, sharing that changes a bit of the result, a plan that
  * cannot be used with the next layer's pages, bad arguments that are accepted, distances that
- * overflow, leaks when an allocation fails. */
+ * overflow, leaks when an allocation fails; a device that the CPU does not have. */
 #include <promptcache/attend.h>
 #include <promptcache/bench.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "pages_write.h"
 #include "testing.h"
 
 enum {
@@ -60,9 +61,9 @@ static void fill_run(world *w, pc_test_rng *rng, size_t layer, size_t run)
         v[i] = rounded(pc_test_normal(rng), w->shape.dtype);
     w->pages[layer][run] = aligned_alloc(64, bytes);
     memset(w->pages[layer][run], 0, bytes);
-    CHECK_OK(pc_pages_write(&w->shape, w->pages[layer][run], 0, n / 2, k, v)); /* in two goes */
-    CHECK_OK(pc_pages_write(&w->shape, w->pages[layer][run], n / 2, n - n / 2,
-                            k + n / 2 * KV_HEADS * K_DIM, v + n / 2 * KV_HEADS * V_DIM));
+    CHECK_OK(write_pages(&w->shape, w->pages[layer][run], 0, n / 2, k, v)); /* in two goes */
+    CHECK_OK(write_pages(&w->shape, w->pages[layer][run], n / 2, n - n / 2,
+                         k + n / 2 * KV_HEADS * K_DIM, v + n / 2 * KV_HEADS * V_DIM));
     w->k[layer][run] = k;
     w->v[layer][run] = v;
 }
@@ -78,7 +79,7 @@ static void make_world(world *w, uint32_t dtype)
     w->shape = (pc_attend_shape){sizeof w->shape, HEADS, KV_HEADS, K_DIM, V_DIM, dtype, 0};
     for (size_t i = 0; i < RUNS; i++) {
         w->tokens[i] = tokens[i];
-        w->runs[i] = (pc_run){tokens[i], i == 2 ? w->relative : NULL};
+        w->runs[i] = (pc_run){tokens[i], i == 2 ? w->relative : NULL, NULL};
         for (size_t l = 0; l < LAYERS; l++)
             fill_run(w, &rng, l, i);
     }
@@ -175,6 +176,7 @@ static double worst_of_row(const world *w, const pc_attend_args *a, size_t layer
 {
     double sink = a->sinks ? (double)a->sinks[h] : -INFINITY, top = sink, sum = 0.0,
            out[V_DIM] = {0}, worst = 0.0;
+    const float *got = (const float *)a->out + (r * HEADS + h) * V_DIM;
     for (int pass = 0; pass < 2; pass++)
         for (uint32_t i = w->first[r]; i < w->first[r + 1]; i++)
             for (size_t t = w->spans[i].lo; t < w->spans[i].hi; t++) {
@@ -188,7 +190,7 @@ static double worst_of_row(const world *w, const pc_attend_args *a, size_t layer
             }
     sum += a->sinks ? exp(sink - top) : 0.0;
     for (size_t d = 0; d < V_DIM; d++)
-        worst = fmax(worst, fabs(out[d] / sum - (double)a->out[(r * HEADS + h) * V_DIM + d]));
+        worst = fmax(worst, fabs(out[d] / sum - (double)got[d]));
     return fmax(worst, fabs(top + log(sum) - (double)a->lse[r * HEADS + h]));
 }
 
@@ -263,7 +265,7 @@ static void twice(pc_context *context)
     static const uint32_t first[] = {0, 1, 4};
     static const int64_t positions[] = {500, 500};
     pc_attend_shape shape = {sizeof shape, HEADS, KV_HEADS, K_DIM, V_DIM, PC_DTYPE_F32, 0};
-    pc_run runs[2] = {{100, NULL}, {100, NULL}};
+    pc_run runs[2] = {{100, NULL, NULL}, {100, NULL, NULL}};
     pc_row_span spans[4] = {
         {0, 1, 0, 100, 0}, {0, 1, 50, 100, 0}, {0, 0, 0, 100, 0}, {0, 1, 10, 51, 0}};
     pc_plan_args args = PC_PLAN_ARGS_INIT;
@@ -464,6 +466,18 @@ static void fail_everywhere(void)
     free_world(&w);
 }
 
+/* The CPU is one device. */
+static void other_device(void)
+{
+    pc_context_options options = PC_CONTEXT_OPTIONS_INIT;
+    pc_context *context = NULL;
+    options.backend = "cpu";
+    options.device = 1;
+    CHECK_STATUS(pc_context_new(&context, &options), PC_ERR_INVALID);
+    CHECK_ERROR_HAS("device is 1, but backend 'cpu' has only 0");
+    CHECK(!context);
+}
+
 int main(void)
 {
     pc_context_options options = PC_CONTEXT_OPTIONS_INIT;
@@ -477,6 +491,7 @@ int main(void)
     bad_calls(context);
     far_apart(context);
     fail_everywhere();
+    other_device();
     pc_context_free(context);
     return pc_test_end();
 }

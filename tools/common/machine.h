@@ -29,6 +29,9 @@ typedef struct machine_bound {
     double least; /* the larger one */
 } machine_bound;
 machine_bound machine_bound_of(double bytes, double read_rate, double flops, double flop_rate);
-double machine_now(void); /* seconds */
+double machine_now(void);
+/* From then on it tells the processor time of this process: on one thread of a busy machine, that
+ * is the time of work alone. */
+void machine_count_cpu_time(void); /* seconds */
 
 #endif

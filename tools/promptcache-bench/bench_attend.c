@@ -1,7 +1,8 @@
 /* bench attend: one step of attention of a batch. All rows share a prefix and have suffixes of
  * their own. Three methods: shared (pc_attend as it is), per row (one copy of the prefix, read for
  * every row) and unshared (every row has its own copy, as in an engine without sharing). On a GPU,
- * everything lies in its memory, and its own clock counts (bench_device.h).
+ * everything lies in its memory, and its own clock counts (bench_device.h). --pool compares two
+ * others: shared, over packed pages and over the pages of a pool, and times making the plans.
  *
  * Each pass goes through more layers than any cache holds, as in a model, where other layers come
  * between two uses of the same K and V. The bound is the longer of two times, both by rates
@@ -12,14 +13,15 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "attend_pool.h"
 #include "bench.h"
 #include "bench_device.h"
 #include "machine.h"
 #include "plot.h"
 #include "program.h"
 
-enum { MOST = 16, MOST_LAYERS = 64, MOST_TIMES = 99, ARMS = 3 };
-enum { SHARED, PER_ROW, UNSHARED };
+enum { MOST = 16, MOST_LAYERS = 64, MOST_TIMES = 99 };
+enum { SHARED, PER_ROW, UNSHARED, POOL, ARMS };
 
 /* In the order of --dtype. products: the format whose peak the bound uses; int8 is multiplied in 16
  * bits, as fast as bf16. */
@@ -33,8 +35,8 @@ static const struct {
 
 typedef struct arguments {
     const char *rows, *prefix, *suffix, *picture, *backend;
-    long heads, kv_heads, head_dim, dtype, repeats, memory, layers;
-    int json, ceilings;
+    long heads, kv_heads, head_dim, dtype, repeats, memory, layers, pool, pool_layout;
+    int json, ceilings, busy;
 } arguments;
 
 typedef struct bench {
@@ -49,6 +51,8 @@ typedef struct bench {
     /* [layer][run]: the prefix, the suffixes, then the copies of the prefix */
     const void **pages;
     size_t runs, copies;
+    attend_pool pool;
+    double plan_us[ARMS]; /* to make one */
     float *q, *out;
     float *results; /* of the first method, in host memory; NULL: none yet */
     pc_plan *plan[ARMS];
@@ -105,6 +109,16 @@ static int repeat_page(bench *b, const uint8_t *values, uint8_t *memory, size_t 
     return code;
 }
 
+static pc_status write_page(const bench *b, void *page, float *values)
+{
+    pc_pages_args args = PC_PAGES_ARGS_INIT;
+    args.shape = &b->shape;
+    args.pages = page;
+    args.count = PC_PAGE_TOKENS;
+    args.k = args.v = values;
+    return pc_pages_write(&args);
+}
+
 /* Repeats one page of values from -1 to 1: the values do not change the time. */
 static int fill(bench *b, uint8_t *memory, size_t bytes)
 {
@@ -117,7 +131,7 @@ static int fill(bench *b, uint8_t *memory, size_t bytes)
         values[i] = (float)(i * 2654435761u % 2001) * 1e-3f - 1.0f;
     if (!values || !written)
         code = plain_error("no memory for a page");
-    else if (pc_pages_write(&b->shape, written, 0, PC_PAGE_TOKENS, values, values) < 0)
+    else if (write_page(b, written, values) < 0)
         code = input_error("pages", NULL);
     else
         code = repeat_page(b, written, memory, page, bytes);
@@ -160,7 +174,7 @@ static int lay_out(bench *b)
     while (!b->a->layers && b->layers > 1 && b->layers * (layer + b->rows * shared) > room
            && b->layers * layer > enough / 2)
         b->layers--;
-    b->copies = b->layers * (layer + b->rows * shared) <= room ? b->rows : 0;
+    b->copies = !b->a->pool && b->layers * (layer + b->rows * shared) <= room ? b->rows : 0;
     b->runs = 1 + b->rows + b->copies;
     if ((code = take(b, b->layers * (layer + b->copies * shared), &b->memory)) != EXIT_OK)
         return code;
@@ -177,9 +191,42 @@ static int lay_out(bench *b)
     return EXIT_OK;
 }
 
+/* The first page of the memory is a packed page that all repeat. */
+static int open_pool(bench *b, const pc_run *runs)
+{
+    b->pool.shape = (pc_pool)PC_POOL_INIT;
+    b->pool.shape.dtype = b->shape.dtype;
+    b->pool.shape.page_tokens = (uint32_t)b->a->pool;
+    b->pool.shape.layout = (uint32_t)b->a->pool_layout;
+    return attend_pool_open(&b->pool, &b->shape, b->memory, runs, b->runs, b->layers);
+}
+
+static int by_size(const void *a, const void *b)
+{
+    double x = *(const double *)a, y = *(const double *)b;
+    return (x > y) - (x < y);
+}
+
+/* The last plan stays. */
+static pc_status new_plan(bench *b, int arm, const pc_plan_args *args)
+{
+    double us[9];
+    pc_status status = PC_OK;
+    for (int i = 0; i < 9 && status >= 0; i++) {
+        double began = machine_now();
+        pc_plan_free(b->plan[arm]);
+        status = pc_plan_new(&b->plan[arm], b->context, args);
+        us[i] = 1e6 * (machine_now() - began);
+    }
+    qsort(us, 9, sizeof *us, by_size);
+    b->plan_us[arm] = us[4];
+    return status;
+}
+
 static int make_plan(bench *b, int arm)
 {
     pc_plan_args args = PC_PLAN_ARGS_INIT;
+    int code = EXIT_OK;
     pc_run *runs = calloc(b->runs, sizeof *runs);
     pc_row_span *spans = calloc(2 * b->rows, sizeof *spans);
     uint32_t *first = calloc(b->rows + 1, sizeof *first);
@@ -206,10 +253,14 @@ static int make_plan(bench *b, int arm)
         args.span_stride = sizeof(pc_row_span);
         args.row_count = b->rows;
         args.flags = arm == PER_ROW ? PC_PLAN_PER_ROW : 0;
-        status = pc_plan_new(&b->plan[arm], b->context, &args);
+        if (arm == POOL && (code = open_pool(b, runs)) == EXIT_OK) {
+            args.pool = &b->pool.shape;
+            attend_pool_place(&b->pool, runs, b->runs);
+        }
+        status = code == EXIT_OK ? new_plan(b, arm, &args) : PC_OK;
     }
     free(runs), free(spans), free(first), free(positions);
-    return status < 0 ? input_error("plan", NULL) : EXIT_OK;
+    return code != EXIT_OK ? code : status < 0 ? input_error("plan", NULL) : EXIT_OK;
 }
 
 /* Once through all layers. */
@@ -219,8 +270,12 @@ static int attend_layers(const bench *b, int arm)
     args.q = b->q;
     args.out = b->out;
     args.stream = b->device.stream;
+    args.flags = on_device(b) ? PC_ATTEND_QUEUE : 0;
     for (size_t l = 0; l < b->layers; l++) {
-        args.pages = b->pages + l * b->runs;
+        if (arm == POOL)
+            attend_pool_set(&b->pool, l, &args);
+        else
+            args.pages = b->pages + l * b->runs;
         if (pc_attend(b->plan[arm], &args) < 0)
             return input_error("attend", NULL);
     }
@@ -348,13 +403,46 @@ static void print_row(const bench *b, const double *us)
     fflush(stdout);
 }
 
+/* A line of --pool: medians, their spread, and what making the plan took. */
+static void print_pool(const bench *b, double (*times)[MOST_TIMES])
+{
+    size_t n = (size_t)b->a->repeats;
+    double packed = 1e6 * median(times[SHARED], n), pool = 1e6 * median(times[POOL], n);
+    double least[ARMS], most[ARMS]; /* the medians have sorted the times */
+    for (int arm = 0; arm < ARMS; arm++) {
+        least[arm] = 1e6 * times[arm][0];
+        most[arm] = 1e6 * times[arm][n - 1];
+    }
+    if (b->a->json) {
+        print_json(json_pack(
+            "{s:I,s:I,s:I,s:s,s:I,s:f,s:f,s:f,s:f,s:f,s:f,s:f,s:f}", "rows", (json_int_t)b->rows,
+            "prefix", (json_int_t)b->prefix, "suffix", (json_int_t)b->suffix, "dtype",
+            dtypes[b->a->dtype].name, "pool", (json_int_t)b->a->pool, "packed_us", packed,
+            "packed_least_us", least[SHARED], "packed_most_us", most[SHARED], "pool_us", pool,
+            "pool_least_us", least[POOL], "pool_most_us", most[POOL], "packed_plan_us",
+            b->plan_us[SHARED], "pool_plan_us", b->plan_us[POOL]));
+        return;
+    }
+    printf("%5zu %7zu %7zu %9.1f (%.0f to %.0f) %9.1f (%.0f to %.0f) %6.2f %9.1f %9.1f\n", b->rows,
+           b->prefix, b->suffix, packed, least[SHARED], most[SHARED], pool, least[POOL], most[POOL],
+           packed / pool, b->plan_us[SHARED], b->plan_us[POOL]);
+    fflush(stdout);
+}
+
+static int has_arm(const bench *b, int arm)
+{
+    if (b->a->pool)
+        return arm == SHARED || arm == POOL;
+    return arm == UNSHARED ? b->copies > 0 : arm != POOL;
+}
+
 static int measure(bench *b)
 {
     double times[ARMS][MOST_TIMES], us[ARMS];
     long n = b->a->repeats;
     int code = EXIT_OK;
     for (int arm = 0; arm < ARMS && code == EXIT_OK; arm++)
-        if (arm != UNSHARED || b->copies) {
+        if (has_arm(b, arm)) {
             code = make_plan(b, arm);
             if (code == EXIT_OK)
                 code = first_pass(b, arm);
@@ -365,6 +453,10 @@ static int measure(bench *b)
         for (int arm = 0; arm < ARMS && code == EXIT_OK; arm++)
             if (b->plan[arm])
                 code = pass(b, arm, &times[arm][i]);
+    if (code == EXIT_OK && b->a->pool) {
+        print_pool(b, times);
+        return code;
+    }
     for (int arm = 0; arm < ARMS && code == EXIT_OK; arm++)
         us[arm] = b->plan[arm] ? 1e6 * median(times[arm], (size_t)n) : (double)NAN;
     if (code == EXIT_OK)
@@ -403,6 +495,7 @@ static int one_shape(bench *b, long rows, long prefix, long suffix)
         pc_plan_free(b->plan[arm]);
         b->plan[arm] = NULL;
     }
+    attend_pool_close(&b->pool);
     give(b, b->q), give(b, b->out), give(b, b->memory);
     free(b->pages), free(b->results);
     b->q = b->out = b->results = NULL, b->memory = NULL, b->pages = NULL;
@@ -436,6 +529,12 @@ static void print_machine(const bench *b)
     }
     printf("; %ld query heads, %ld K/V heads of %ld, %s; microseconds of a layer\n", a->heads,
            a->kv_heads, a->head_dim, dtypes[a->dtype].name);
+    if (a->pool) {
+        printf(" rows  prefix  suffix  packed (least to most)  pool of %ld  pack./pool  plan  "
+               "plan, pool\n",
+               a->pool);
+        return;
+    }
     printf(" rows  prefix  suffix     unshared      per row       shared  unsh/sh.  row/sh.    "
            "  bound\n");
 }
@@ -486,7 +585,7 @@ static int run_all(bench *b, const command *about)
 static int run_command_line(int argc, char **argv)
 {
     arguments a = {
-        "1,4,16,32", "1024,2048,8192", "128", NULL, "cpu", 32, 32, 128, 1, 9, 0, 0, 0, 0};
+        "1,4,16,32", "1024,2048,8192", "128", NULL, "cpu", 32, 32, 128, 1, 9, 0, 0, 0, 0, 0, 0, 0};
     const option_row options[] = {
         {"rows", OPTION_TEXT, &a.rows, "rows of the batch (1,4,16,32)", NULL, 0, 0},
         {"prefix", OPTION_TEXT, &a.prefix, "tokens that all rows share (1024,2048,8192)", NULL, 0,
@@ -505,6 +604,15 @@ static int run_command_line(int argc, char **argv)
         {"layers", OPTION_NUMBER, &a.layers,
          "layers of a pass; 0: more than the caches hold, on a GPU many passes at once (0)", NULL,
          0, MOST_LAYERS},
+        {"pool", OPTION_NUMBER, &a.pool,
+         "compares packed pages with those of a pool, of so many tokens: 16, 32, 64 or 128; 0: no "
+         "(0)",
+         NULL, 0, 128},
+        {"pool-layout", OPTION_CHOICE, &a.pool_layout, "order of a page of the pool (nhd)",
+         "nhd hnd", 0, 0},
+        {"busy", OPTION_FLAG, &a.busy,
+         "counts processor time, of one thread (--threads 1): for a machine that is busy", NULL, 0,
+         0},
         {"ceilings", OPTION_FLAG, &a.ceilings,
          "only measures the machine: bytes and operations a second", NULL, 0, 0},
         {"backend", OPTION_TEXT, &a.backend,
@@ -527,6 +635,12 @@ static int run_command_line(int argc, char **argv)
     if (a.heads % a.kv_heads)
         return usage_error(&bench_attend, "--heads %ld is no multiple of --kv-heads %ld", a.heads,
                            a.kv_heads);
+    if (a.pool && (a.dtype == 3 || strcmp(a.backend, "cpu")))
+        return usage_error(&bench_attend, "--pool: f32, bf16 or f16 on the CPU");
+    if (a.busy && machine_threads() != 1)
+        return usage_error(&bench_attend, "--busy: with --threads 1");
+    if (a.busy)
+        machine_count_cpu_time();
     b.shape = (pc_attend_shape)PC_ATTEND_SHAPE_INIT;
     b.shape.heads = (int32_t)a.heads;
     b.shape.kv_heads = (int32_t)a.kv_heads;

@@ -40,9 +40,13 @@ static int fill(bound_attention *t, const memo_shape *s)
     for (size_t i = 0; i < s->length * width; i++)
         values[i] = (float)(i * 2654435761u % 2001) * 1e-3f - 1.0f;
     for (size_t i = 0; i < s->batch && code == EXIT_OK; i++) {
-        t->pages[i] = (char *)t->memory + i * bytes;
-        if (pc_pages_write(&t->shape, (char *)t->memory + i * bytes, 0, s->length, values, values)
-            < 0)
+        pc_pages_args args = PC_PAGES_ARGS_INIT;
+        args.shape = &t->shape;
+        args.pages = (char *)t->memory + i * bytes;
+        args.count = s->length;
+        args.k = args.v = values;
+        t->pages[i] = args.pages;
+        if (pc_pages_write(&args) < 0)
             code = input_error("pages", NULL);
     }
     free(values);

@@ -14,9 +14,29 @@ typedef struct half_prefetch {
     int first, second;
 } half_prefetch;
 
-INLINE void prefetch_halves(const uint16_t *line, half_prefetch a)
+/* Half of 256 bytes of rows of a pool, or, for a single block of rows, all of them. */
+typedef struct rows_prefetch {
+    int only;
+    pc__rows_cursor cursor;
+} rows_prefetch;
+
+INLINE rows_prefetch start_rows(const pc__attn_task *task, const int has_rows, size_t steps)
+{
+    int only = task->rows <= ROWS;
+    return (rows_prefetch){only, pc__rows_loop(has_rows ? task->prefetch_rows : NULL,
+                                               steps * (only ? 4 : 2), task->q16)};
+}
+
+INLINE void prefetch_halves(const uint16_t *line, half_prefetch a, const int has_rows,
+                            rows_prefetch *rows)
 {
     const char *at = (const char *)line + a.by;
+    if (has_rows) {
+        pc__rows_step(&rows->cursor, 2);
+        if (rows->only)
+            pc__rows_step(&rows->cursor, 2);
+        return;
+    }
     if (!a.by)
         return;
     if (a.first) {
@@ -30,11 +50,12 @@ INLINE void prefetch_halves(const uint16_t *line, half_prefetch a)
 }
 
 INLINE void scores(const pc__attn_task *task, const uint16_t *k, size_t row, const int rows,
-                   half_prefetch a, float (*s)[PC__PAGE])
+                   half_prefetch a, const int has_rows, float (*s)[PC__PAGE])
 {
     __m512 sum[ROWS][4];
     size_t dim = task->k_dim + task->k_dim % 2;
     const uint16_t *q = task->q16 + row * dim;
+    rows_prefetch pool_rows = start_rows(task, has_rows, dim / 2);
     PC__UNROLL(8)
     for (int r = 0; r < rows; r++)
         PC__UNROLL(4)
@@ -43,7 +64,7 @@ INLINE void scores(const pc__attn_task *task, const uint16_t *k, size_t row, con
     for (size_t d = 0; d < dim; d += 2, k += 2 * PC__PAGE) {
         __m512i k0 = _mm512_load_si512(k), k1 = _mm512_load_si512(k + 32),
                 k2 = _mm512_load_si512(k + 64), k3 = _mm512_load_si512(k + 96);
-        prefetch_halves(k, a);
+        prefetch_halves(k, a, has_rows, &pool_rows);
         PC__UNROLL(8)
         for (int r = 0; r < rows; r++) {
             __m512i x = pair(q + (size_t)r * dim + d);
@@ -62,10 +83,11 @@ INLINE void scores(const pc__attn_task *task, const uint16_t *k, size_t row, con
 
 INLINE void values(const pc__attn_task *task, const uint16_t *v, size_t row, const int rows,
                    const int vectors, __mmask16 last, size_t column, half_prefetch a,
-                   uint16_t (*p)[PC__PAGE])
+                   const int has_rows, uint16_t (*p)[PC__PAGE])
 {
     __m512 sum[ROWS][4];
     float *acc = task->acc + row * task->v_dim + column;
+    rows_prefetch pool_rows = start_rows(task, has_rows, PC__PAGE / 2);
     PC__UNROLL(8)
     for (int r = 0; r < rows; r++)
         PC__UNROLL(4)
@@ -74,7 +96,7 @@ INLINE void values(const pc__attn_task *task, const uint16_t *v, size_t row, con
                                           acc + (size_t)r * task->v_dim + 16 * j);
     for (size_t t = 0; t < PC__PAGE; t += 2) {
         const uint16_t *line = v + t * task->v_dim + 2 * column;
-        prefetch_halves(line, a);
+        prefetch_halves(line, a, has_rows, &pool_rows);
         PC__UNROLL(4)
         for (int j = 0; j < vectors; j++) {
             __m512i x = _mm512_maskz_loadu_epi32(j + 1 < vectors ? 0xffff : last, line + 32 * j);
@@ -108,7 +130,10 @@ typedef struct bf16_group {
 
 INLINE void block_scores(bf16_group *g, size_t at, const int rows, half_prefetch a)
 {
-    scores(g->task, g->k, g->row + at, rows, a, g->s + at);
+    if (!a.by && pc__rows_left(g->task->prefetch_rows))
+        scores(g->task, g->k, g->row + at, rows, a, 1, g->s + at);
+    else
+        scores(g->task, g->k, g->row + at, rows, a, 0, g->s + at);
 }
 
 INLINE void block_values(bf16_group *g, size_t at, const int rows, half_prefetch a)
@@ -117,11 +142,14 @@ INLINE void block_values(bf16_group *g, size_t at, const int rows, half_prefetch
     if (g->task->values) /* they stay in the cache: the scores have prefetched the next page */
         a = (half_prefetch){0, 0, 0};
     for (; column + 64 <= g->task->v_dim; column += 64)
-        values(g->task, g->v, g->row + at, rows, 4, 0xffff, column, a, g->p + at);
+        if (!a.by && pc__rows_left(g->task->prefetch_rows))
+            values(g->task, g->v, g->row + at, rows, 4, 0xffff, column, a, 1, g->p + at);
+        else
+            values(g->task, g->v, g->row + at, rows, 4, 0xffff, column, a, 0, g->p + at);
     for (; column < g->task->v_dim; column += 16) {
         size_t left = g->task->v_dim - column;
         values(g->task, g->v, g->row + at, rows, 1,
-               pc__range512(0, left < 16 ? (uint32_t)left : 16, 0), column, a, g->p + at);
+               pc__range512(0, left < 16 ? (uint32_t)left : 16, 0), column, a, 0, g->p + at);
     }
 }
 

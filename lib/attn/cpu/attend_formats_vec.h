@@ -32,13 +32,19 @@ INLINE vec load_masked(const float *at, const int partial, vec_mask last)
 }
 
 INLINE void tile(const opened_product *p, size_t column, const int of, const int rows,
-                 const int vectors, const int partial, vec_mask last)
+                 const int vectors, const int partial, vec_mask last, const int has_rows)
 {
     const float *b = (const float *)(const void *)p->b + column, *x = p->x;
     size_t line = p->line, ldx = p->ldx, steps = p->steps;
     float *y = p->y + column;
     const int lines = vectors * VEC * 4 > 64 ? vectors * VEC * 4 / 64 : 1;
-    pc__prefetch_cursor f = pc__prefetch_loop(p->prefetch, steps / (size_t)of, (size_t)lines, b);
+    pc__prefetch_cursor f = {0};
+    pc__rows_cursor pool_rows = {0};
+    if (has_rows)
+        pool_rows = pc__rows_loop(p->prefetch->task->prefetch_rows,
+                                  steps / (size_t)of * (size_t)lines, b);
+    else
+        f = pc__prefetch_loop(p->prefetch, steps / (size_t)of, (size_t)lines, b);
     vec sum[ROWS][8];
     PC__UNROLL(6)
     for (int r = 0; r < rows; r++, y += p->ldy)
@@ -48,7 +54,10 @@ INLINE void tile(const opened_product *p, size_t column, const int of, const int
                         ? vec_mul(vec_set(p->scale[r]), load_masked(y + VEC * j, partial, last))
                         : vec_zero();
     for (size_t i = 0; i < steps; i += (size_t)of, b += line) {
-        pc__prefetch_step(&f, lines);
+        if (has_rows)
+            pc__rows_step(&pool_rows, lines);
+        else
+            pc__prefetch_step(&f, lines);
         PC__UNROLL(8)
         for (int j = 0; j < vectors; j++) {
             vec packed = load_masked(b + VEC * j, partial, last), part[4];
@@ -83,11 +92,14 @@ INLINE void multiply(const opened_product *p, const int of, const int rows)
     const vec_mask all = vec_range(0, VEC, 0);
     size_t column = 0;
     for (; column + (size_t)most * VEC <= p->width; column += (size_t)most * VEC)
-        tile(p, column, of, rows, most, 0, all);
+        if (pc__prefetches_rows(p->prefetch))
+            tile(p, column, of, rows, most, 0, all, 1);
+        else
+            tile(p, column, of, rows, most, 0, all, 0);
     for (; column + VEC <= p->width; column += VEC)
-        tile(p, column, of, rows, 1, 0, all);
+        tile(p, column, of, rows, 1, 0, all, 0);
     if (column < p->width)
-        tile(p, column, of, rows, 1, 1, vec_range(0, (uint32_t)(p->width - column), 0));
+        tile(p, column, of, rows, 1, 1, vec_range(0, (uint32_t)(p->width - column), 0), 0);
 }
 
 typedef struct formats_block {

@@ -27,6 +27,18 @@ void pc__to_bf16_avx2(const float *x, size_t count, uint16_t *out)
     pc__to_bf16_c(x + i, count - i, out + i);
 }
 
+void pc__to_f16_avx2(const float *x, size_t count, uint16_t *out)
+{
+    const __m256 most = _mm256_set1_ps(65504.0f), least = _mm256_set1_ps(-65504.0f);
+    size_t i = 0;
+    for (; i + 8 <= count; i += 8) { /* a NaN in the second operand stays */
+        __m256 v = _mm256_max_ps(least, _mm256_min_ps(most, _mm256_loadu_ps(x + i)));
+        _mm_storeu_si128((__m128i *)(void *)(out + i),
+                         _mm256_cvtps_ph(v, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC));
+    }
+    pc__to_f16_c(x + i, count - i, out + i);
+}
+
 const pc__kernels pc__kernels_avx2 = {
     .name = "avx2",
     .attend_f32 = pc__attend_f32_avx2,
@@ -44,6 +56,12 @@ const pc__kernels pc__kernels_avx2 = {
     .gelu = pc__gelu_avx2,
     .add_rows = pc__add_rows_avx2,
     .to_bf16 = pc__to_bf16_avx2,
+    .to_f16 = pc__to_f16_avx2,
+    .from_bf16 = pc__from_bf16_avx2,
+    .from_f16 = pc__from_f16_avx2,
+    .pack_f32 = pc__pack_f32_avx2,
+    .pack_16 = pc__pack_16_avx2,
+    .pack_i8 = pc__pack_i8_avx2,
     .rotate = pc__rotate_avx2,
     .map_f32 = pc__map_f32_avx2,
     .map_bf16 = pc__map_bf16_avx2,

@@ -60,6 +60,24 @@ void pc__to_bf16_c(const float *x, size_t count, uint16_t *out)
         out[i] = pc__bf16_from(x[i]);
 }
 
+void pc__to_f16_c(const float *x, size_t count, uint16_t *out)
+{
+    for (size_t i = 0; i < count; i++)
+        out[i] = pc__half_from(x[i]);
+}
+
+void pc__from_bf16_c(const uint16_t *x, size_t count, float *out)
+{
+    for (size_t i = 0; i < count; i++)
+        out[i] = pc__bf16_to(x[i]);
+}
+
+void pc__from_f16_c(const uint16_t *x, size_t count, float *out)
+{
+    for (size_t i = 0; i < count; i++)
+        out[i] = pc__half_to(x[i]);
+}
+
 static void rotate(const pc__rope *rope, const float *cosine, const float *sine, float scale,
                    const float *from, float *to, size_t heads, size_t dim)
 {
@@ -84,6 +102,12 @@ const pc__kernels pc__kernels_c = {
     .gelu = gelu,
     .add_rows = add_rows,
     .to_bf16 = pc__to_bf16_c,
+    .to_f16 = pc__to_f16_c,
+    .from_bf16 = pc__from_bf16_c,
+    .from_f16 = pc__from_f16_c,
+    .pack_f32 = pc__pack_f32_c,
+    .pack_16 = pc__pack_16_c,
+    .pack_i8 = pc__pack_i8_c,
     .rotate = rotate,
     .map_f32 = pc__map_f32_c,
     .map_bf16 = pc__map_bf16_c,

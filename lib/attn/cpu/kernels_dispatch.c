@@ -95,6 +95,13 @@ pc__attend_fn pc__attend_of(const pc__kernels *kernels, uint32_t dtype)
                                     : kernels->attend_i8;
 }
 
+pc__pack_fn pc__pack_of(const pc__kernels *kernels, uint32_t dtype)
+{
+    return dtype == PC_DTYPE_F32  ? kernels->pack_f32
+           : dtype == PC_DTYPE_I8 ? kernels->pack_i8
+                                  : kernels->pack_16;
+}
+
 pc__map_fn pc__map_of(const pc__kernels *kernels, uint32_t dtype)
 {
     return dtype == PC_DTYPE_F32    ? kernels->map_f32

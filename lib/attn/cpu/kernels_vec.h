@@ -41,7 +41,8 @@ INLINE void block_scores(rows_group *g, size_t at, size_t rows, const int bf16, 
                      .y = g->s[at],
                      .ldy = PC__PAGE,
                      .width = PC__PAGE,
-                     .prefetch = prefetch};
+                     .prefetch = prefetch,
+                     .prefetch_rows = prefetch ? NULL : task->prefetch_rows};
     const void *q = bf16 ? (const void *)(task->q16 + row * dim) : task->q + row * dim;
     multiply_all(&p, q, dim, rows, bf16);
 }
@@ -58,7 +59,8 @@ INLINE void block_values(rows_group *g, size_t at, size_t rows, const int bf16, 
                      .y = task->acc + (g->row + at) * task->v_dim,
                      .ldy = task->v_dim,
                      .width = task->v_dim,
-                     .prefetch = task->values ? 0 : prefetch};
+                     .prefetch = task->values ? 0 : prefetch,
+                     .prefetch_rows = prefetch ? NULL : task->prefetch_rows};
     (bf16 ? multiply_bf16 : multiply_f32)(&p, rows);
 }
 
@@ -220,6 +222,19 @@ void AT_LEVEL(pc__gelu)(float *x, size_t count)
         v = vec_mul(vec_mul(vec_set(0.5f), v), vec_add(vec_set(1.0f), e));
         vec_store_masked(mask, x + i, v);
     }
+}
+
+void AT_LEVEL(pc__from_bf16)(const uint16_t *x, size_t count, float *out)
+{
+    widen(x, count, out);
+}
+
+void AT_LEVEL(pc__from_f16)(const uint16_t *x, size_t count, float *out)
+{
+    size_t i = 0;
+    for (; i + VEC <= count; i += VEC)
+        vec_store(out + i, vec_from_half(x + i));
+    pc__from_f16_c(x + i, count - i, out + i);
 }
 
 void AT_LEVEL(pc__add_rows)(const float *factor, const float *rows, size_t stride, size_t count,

@@ -56,6 +56,63 @@ PC__PREFETCH void pc__prefetch_panel(const pc__quantised_task *task, size_t u, s
         pc__prefetch_once(panel + line * 64);
 }
 
+/* Rows of a task's lists, for one loop: chosen before it, as the pages below. */
+typedef struct pc__rows_cursor {
+    const char *at;
+    size_t by;   /* bytes from a line to the next one; 0: nothing is left */
+    size_t left; /* lines of this row */
+    const uint8_t *const *row;
+    size_t rows, lines; /* rows from this one on; lines of each */
+} pc__rows_cursor;
+
+/* 1: lists [2], or NULL, have lines left. Loops that prefetch them are other code than those that
+ * do not, for the sums fill the registers. */
+static inline int pc__rows_left(const pc__prefetch_rows *lists)
+{
+    return lists
+           && (lists[0].done < lists[0].count * lists[0].lines
+               || lists[1].done < lists[1].count * lists[1].lines);
+}
+
+/* For a loop that prefetches `count` lines. */
+static inline pc__rows_cursor pc__rows_loop(pc__prefetch_rows *lists, size_t count,
+                                            const void *idle)
+{
+    for (int i = 0; lists && i < 2; i++) {
+        pc__prefetch_rows *a = &lists[i];
+        size_t all = a->count * a->lines, done = a->done;
+        if (done >= all)
+            continue;
+        a->done = all - done < count ? all : done + count;
+        return (pc__rows_cursor){(const char *)a->rows[done / a->lines] + done % a->lines * 64,
+                                 64,
+                                 a->lines - done % a->lines,
+                                 a->rows + done / a->lines,
+                                 a->count - done / a->lines,
+                                 a->lines};
+    }
+    return (pc__rows_cursor){(const char *)idle, 0, SIZE_MAX, NULL, 0, 0};
+}
+
+/* One step of the loop. */
+PC__PREFETCH void pc__rows_step(pc__rows_cursor *c, const int count)
+{
+    PC__UNROLL(8)
+    for (int i = 0; i < count; i++) {
+        pc__prefetch_line(c->at);
+        c->at += c->by;
+        if (--c->left)
+            continue;
+        if (--c->rows) {
+            c->at = (const char *)*++c->row;
+            c->left = c->lines;
+        } else {
+            c->by = 0;
+            c->left = SIZE_MAX;
+        }
+    }
+}
+
 /* Pages for loops that fill all registers: the lines of a loop are chosen before it, and its steps
  * have no branches. */
 typedef struct pc__prefetch {
@@ -103,6 +160,13 @@ static inline pc__prefetch_cursor pc__prefetch_loop(pc__prefetch *p, size_t step
     if (p->later_lines)
         return pc__prefetch_take(&p->later, &p->later_lines, steps * count, count);
     return (pc__prefetch_cursor){(const char *)idle, 0};
+}
+
+/* 1: all pages are prefetched, and rows come next. */
+static inline int pc__prefetches_rows(const pc__prefetch *p)
+{
+    return pc__rows_left(p->task->prefetch_rows) && !p->next_lines && !p->later_lines
+           && p->begun == p->task->prefetch_count;
 }
 
 /* One step of the loop. */

@@ -21,6 +21,7 @@ typedef struct vec_product {
     float *y;           /* [rows][ldy] */
     size_t ldy, width;
     ptrdiff_t prefetch; /* prefetch that many bytes ahead of each read of B; 0: none */
+    pc__prefetch_rows *prefetch_rows; /* or these rows; NULL: none */
 } vec_product;
 
 /* Steps of a panel that stay in the first-level cache for several rows. */
@@ -92,13 +93,16 @@ INLINE void step(vec (*sum)[8], const float *b, const float *x, size_t ldx, cons
 
 /* `vectors` vectors of columns; the last one is masked if `partial`. */
 INLINE void tile(const vec_product *p, size_t column, const int bf16, const int rows,
-                 const int vectors, const int partial, vec_mask last)
+                 const int vectors, const int partial, vec_mask last, const int has_rows)
 {
     const float *b = (const float *)p->b + column; /* a pair of bf16 is as wide as a float */
     const float *x = p->x;
     size_t line = p->line, steps = p->steps, ldx = p->ldx;
     ptrdiff_t prefetch = p->prefetch;
     float *y = p->y + column;
+    const int lines = vectors * VEC * 4 > 64 ? vectors * VEC * 4 / 64 : 1;
+    pc__rows_cursor f = pc__rows_loop(has_rows ? p->prefetch_rows : NULL,
+                                      steps / (bf16 ? 2 : 1) * (size_t)lines, b);
     vec sum[VEC_ROWS][8];
     PC__UNROLL(8)
     for (int r = 0; r < rows; r++, y += p->ldy)
@@ -108,6 +112,8 @@ INLINE void tile(const vec_product *p, size_t column, const int bf16, const int 
                              : vec_zero();
     for (size_t i = 0; i < steps; i += bf16 ? 2 : 1, b += line) {
         prefetch_b(b, vectors, prefetch);
+        if (has_rows)
+            pc__rows_step(&f, lines);
         step(sum, b, x + i, ldx, bf16, rows, vectors, partial, last);
         if (bf16)
             step(sum, read_again(b), x + i + 1, ldx, 2, rows, vectors, partial, last);
@@ -129,16 +135,19 @@ INLINE void all_columns(const vec_product *p, const int bf16, const int rows)
     const vec_mask all = vec_range(0, VEC, 0);
     size_t column = 0, left;
     for (; column + (size_t)most * VEC <= p->width; column += (size_t)most * VEC)
-        tile(p, column, bf16, rows, most, 0, all);
+        if (pc__rows_left(p->prefetch_rows))
+            tile(p, column, bf16, rows, most, 0, all, 1);
+        else
+            tile(p, column, bf16, rows, most, 0, all, 0);
     left = p->width - column;
     if (most > 4 && left >= 4 * VEC)
-        tile(p, column, bf16, rows, 4, 0, all), column += 4 * VEC, left -= 4 * VEC;
+        tile(p, column, bf16, rows, 4, 0, all, 0), column += 4 * VEC, left -= 4 * VEC;
     if (most > 2 && left >= 2 * VEC)
-        tile(p, column, bf16, rows, 2, 0, all), column += 2 * VEC, left -= 2 * VEC;
+        tile(p, column, bf16, rows, 2, 0, all, 0), column += 2 * VEC, left -= 2 * VEC;
     if (left >= VEC)
-        tile(p, column, bf16, rows, 1, 0, all), column += VEC, left -= VEC;
+        tile(p, column, bf16, rows, 1, 0, all, 0), column += VEC, left -= VEC;
     if (left)
-        tile(p, column, bf16, rows, 1, 1, vec_range(0, (uint32_t)left, 0));
+        tile(p, column, bf16, rows, 1, 1, vec_range(0, (uint32_t)left, 0), 0);
 }
 
 /* 1 to VEC_ROWS rows */
@@ -212,6 +221,7 @@ INLINE void multiply_all(const vec_product *p, const void *x, size_t ldx, size_t
             piece.scale = at ? ones : NULL;
             piece.y += row * p->ldy;
             piece.prefetch = row == 0 ? p->prefetch : 0;
+            piece.prefetch_rows = row == 0 ? p->prefetch_rows : NULL;
             if (bf16) {
                 multiply_widened(&piece, (const uint16_t *)x + first, ldx, n);
             } else {

@@ -175,8 +175,9 @@ static const pc__backend_ops cuda = {
 };
 
 static pc_status open_parts(pc__cuda_backend *b, const pc__cuda_driver *driver,
-                            const pc__cuda_image *images, int32_t number, size_t limit)
+                            const pc__cuda_image *images, size_t limit)
 {
+    int32_t number = (int32_t)b->base.context->device; /* one that is not there is refused */
     const pc_allocator *mem = &b->base.context->mem;
     PC__TRY_RETURN(pc__cuda_device_new(&b->device, mem, driver, number, NULL));
     PC__TRY_RETURN(pc__cuda_pool_new(&b->pool, b->device, limit, 0));
@@ -197,7 +198,7 @@ pc_status pc__cuda_backend_blas(pc__cuda_blas **out, pc__backend *backend)
 /* Traits: neither. The bits of a product depend on the class of its number of rows (gemm.h). */
 pc_status pc__cuda_backend_new(pc__backend **out, pc_context *context,
                                const pc__cuda_driver *driver, const pc__cuda_image *images,
-                               int32_t number, size_t limit)
+                               size_t limit)
 {
     pc__cuda_backend *b = pc__calloc(&context->mem, 1, sizeof *b);
     *out = NULL;
@@ -210,7 +211,7 @@ pc_status pc__cuda_backend_new(pc__backend **out, pc_context *context,
                             .context = context,
                             .limits = pc__cuda_plan_limits};
     pthread_mutex_init(&b->lock, NULL);
-    pc_status status = open_parts(b, driver, images, number, limit);
+    pc_status status = open_parts(b, driver, images, limit);
     if (status < 0)
         close_parts(b);
     else

@@ -44,11 +44,11 @@ static inline pc__cuda_stream *pc__cuda_stream_of(const pc__stream *stream)
     return ((const pc__cuda_backend_stream *)stream)->cuda;
 }
 
-/* Opens device `number`. The driver and the images outlive the backend. limit: bytes of device
+/* Opens the context's device. The driver and the images outlive the backend. limit: bytes of device
  * memory that it may hold; 0: what there is. PC_ERR_UNSUPPORTED: why not. */
 pc_status pc__cuda_backend_new(pc__backend **out, pc_context *context,
                                const pc__cuda_driver *driver, const pc__cuda_image *images,
-                               int32_t number, size_t limit);
+                               size_t limit);
 
 /* cuBLASLt, opened at first use: attention alone does without it. Any thread. As pc__cuda_blas_new.
  */
@@ -60,7 +60,7 @@ extern const pc__plan_limits pc__cuda_plan_limits; /* backend_cuda_plan.c */
  * pc__cuda_attend_kernels_free. */
 pc_status pc__cuda_op_attend(pc__stream *stream, pc__plan *plan, const pc__attn_layer *layer,
                              const pc__floats *q, pc__floats *out, pc__floats *lse);
-pc_status pc__cuda_op_attend_queued(pc__backend *backend, void *queue, pc__plan *plan,
+pc_status pc__cuda_op_attend_queued(pc__backend *backend, const pc__queue *queue, pc__plan *plan,
                                     const pc__attn_layer *layer, const pc__floats *q,
                                     pc__floats *out, pc__floats *lse);
 pc_status pc__cuda_op_attention_map(pc__stream *stream, pc__plan *plan, const pc__attn_layer *layer,

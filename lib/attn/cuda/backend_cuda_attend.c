@@ -252,22 +252,24 @@ pc_status pc__cuda_op_attend(pc__stream *stream, pc__plan *plan, const pc__attn_
 
 /* A visitor stays with the plan that it was taken for. After an error nobody knows what of the
  * tables is on the device: the next call makes them again. */
-pc_status pc__cuda_op_attend_queued(pc__backend *backend, void *queue, pc__plan *plan,
+pc_status pc__cuda_op_attend_queued(pc__backend *backend, const pc__queue *queue, pc__plan *plan,
                                     const pc__attn_layer *layer, const pc__floats *q,
                                     pc__floats *out, pc__floats *lse)
 {
     const pc__cuda_plan *made = plan->device;
     pc__cuda_visitor *visitor = made ? made->visitor : NULL;
     if (!visitor)
-        PC__TRY_RETURN(pc__cuda_visitor_take(&visitor, pc__cuda_backend_of(backend), queue));
+        PC__TRY_RETURN(
+            pc__cuda_visitor_take(&visitor, pc__cuda_backend_of(backend), queue->handle));
     attention a = {.backend = visitor->backend,
                    .stream = visitor->stream,
                    .plan = plan,
                    .task = {.q = (const float *)q, .out = (float *)out, .lse = (float *)lse}};
-    pc_status status = pc__cuda_stream_visit(visitor->stream, queue);
+    pc_status status = pc__cuda_stream_visit(visitor->stream, queue->handle);
     if (status >= 0) {
-        visitor->last = queue;
-        status = pc__cuda_stream_home(visitor->stream, queue_attention(&a, plan, layer, visitor));
+        visitor->last = queue->handle;
+        status = pc__cuda_stream_home(visitor->stream, queue_attention(&a, plan, layer, visitor),
+                                      queue->waits);
     }
     if (!plan->device)
         pc__cuda_visitor_put(visitor);

@@ -199,7 +199,6 @@ void pc__cuda_scratch_give(pc__cuda_stream *stream, void *block)
 pc_status pc__cuda_stream_visit(pc__cuda_stream *stream, pc__cuda_queue queue)
 {
     const pc__cuda_device *device = stream->device;
-    queue = queue ? queue : stream->own;
     PC__TRY_RETURN(pc__cuda_enter(device));
     pc_status status = PC__CUDA(device->driver, cuStreamWaitEvent, (queue, stream->behind, 0));
     pc__cuda_leave(device);
@@ -230,14 +229,14 @@ static void mark_end(pc__cuda_stream *stream)
         wait_for_queue(stream); /* there is no mark to wait for later */
 }
 
-pc_status pc__cuda_stream_home(pc__cuda_stream *stream, pc_status status)
+pc_status pc__cuda_stream_home(pc__cuda_stream *stream, pc_status status, int waits)
 {
-    int waits = stream->queue == stream->own;
     if (status < 0 && stream->status == PC_OK)
         keep(stream, status);
     mark_end(stream);
+    status = waits ? pc__cuda_finish(stream) : take_error(stream);
     stream->queue = stream->own;
-    return waits ? pc__cuda_finish(stream) : take_error(stream);
+    return status;
 }
 
 int pc__cuda_stream_rests(const pc__cuda_stream *stream)

@@ -33,14 +33,14 @@ void pc__cuda_stream_free(pc__cuda_stream *stream);
  * it. Memory that the work uses may be given back then, also after an error. */
 pc_status pc__cuda_finish(pc__cuda_stream *stream);
 /* Between these two, work goes to `queue`, a CUstream of the application in the device's context,
- * behind what is there and behind all earlier work of visits; NULL: to the stream's own, as a
- * visit. So the stream's memory is used again in the right order, whatever queues it visits, and
- * also if a queue is destroyed and another one gets its address. A stream that visits does nothing
- * else but that. `visit` fails: nothing has begun. */
+ * behind what is there and behind all earlier work of visits; NULL: the legacy default stream. So
+ * the stream's memory is used again in the right order, whatever queues it visits, and also if a
+ * queue is destroyed and another one gets its address. A stream that visits does nothing else but
+ * that. `visit` fails: nothing has begun. */
 pc_status pc__cuda_stream_visit(pc__cuda_stream *stream, pc__cuda_queue queue);
-/* Waits only for the stream's own queue. `status`: of what was queued, an error of this thread.
- * Returns the first error of the visit, and forgets it. */
-pc_status pc__cuda_stream_home(pc__cuda_stream *stream, pc_status status);
+/* `status`: of what was queued, an error of this thread. waits: 1: until the work is done. Returns
+ * the first error of the visit, and forgets it. */
+pc_status pc__cuda_stream_home(pc__cuda_stream *stream, pc_status status, int waits);
 /* 1: the work of all visits is done; 0: it is not, or that is not known. */
 int pc__cuda_stream_rests(const pc__cuda_stream *stream);
 

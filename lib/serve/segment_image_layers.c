@@ -4,17 +4,15 @@
  * A writer fetches one layer after the other, so one layer at a time is in memory beside the
  * segment. A reader's threads bring blocks in any order; whoever brings the next one gives it to
  * the model, with all behind it that are there, and frees them. */
+#include <promptcache/attend.h>
 #include <string.h>
 
-#include "attn/kv_page.h"
-#include "attn/kv_tokens.h"
 #include "model/model_states.h"
 #include "serve/segment_image_internal.h"
 
-/* K and V of one layer as the model has them, and work memory for its pages. */
+/* K and V of one layer as the model has them. */
 typedef struct layer_room {
     uint8_t *k, *v;
-    float *scratch;
 } layer_room;
 
 static size_t side_bytes(const pc__kv_shape *shape, size_t tokens, int32_t dim)
@@ -31,16 +29,33 @@ static size_t aligned(size_t bytes)
 static size_t room_bytes(const pc__kv_shape *shape, size_t tokens)
 {
     return aligned(side_bytes(shape, tokens, shape->k_dim))
-           + aligned(side_bytes(shape, tokens, shape->v_dim))
-           + aligned(pc__page_floats(shape) * sizeof(float));
+           + aligned(side_bytes(shape, tokens, shape->v_dim));
 }
 
 static layer_room room_at(const pc__kv_shape *shape, size_t tokens, uint8_t *at)
 {
-    layer_room room = {.k = at};
-    room.v = room.k + aligned(side_bytes(shape, tokens, shape->k_dim));
-    room.scratch = (float *)(void *)(room.v + aligned(side_bytes(shape, tokens, shape->v_dim)));
-    return room;
+    return (layer_room){at, at + aligned(side_bytes(shape, tokens, shape->k_dim))};
+}
+
+/* Writes the room to pages, or reads it from there. */
+static pc_status move_pages(pc_status (*move)(const pc_pages_args *args), const pc__kv_shape *shape,
+                            size_t tokens, uint8_t *pages, const layer_room *room)
+{
+    const pc_attend_shape of = {.struct_size = sizeof of,
+                                .heads = shape->kv_heads,
+                                .kv_heads = shape->kv_heads,
+                                .k_dim = shape->k_dim,
+                                .v_dim = shape->v_dim,
+                                .dtype = shape->dtype};
+    const pc_pages_args args = {.struct_size = sizeof args,
+                                .shape = &of,
+                                .pages = pages,
+                                .count = tokens,
+                                .k = room->k,
+                                .v = room->v,
+                                .dtype = shape->dtype,
+                                .layout = PC_KV_NHD};
+    return move(&args);
 }
 
 static pc_layer_states states_of(const pc__kv_shape *shape, size_t layer, size_t tokens,
@@ -86,8 +101,8 @@ static pc_status export_layer(void *from, size_t index, const void **data)
     *data = x->block;
     if (status < 0)
         return pc__model_status(model, "export_layer", status);
-    pc__tokens_to_pages(&x->shape, x->tokens, x->room.k, x->room.v, x->block, x->room.scratch);
-    return PC_OK;
+    memset(x->block, 0, (size_t)x->sizes[index]); /* also what is behind the last token */
+    return move_pages(pc_pages_write, &x->shape, x->tokens, x->block, &x->room);
 }
 
 /* Everything in it is for tokens [1, 2^32), so sizes do not wrap where size_t has 64 bits. */
@@ -229,8 +244,7 @@ static pc_status import_layer(const pc_model *model, layer_import *i, size_t lay
 {
     pc_layer_states states = states_of(&i->shape, layer, i->tokens, i->ids, i->origin, &i->room);
     pc_status status;
-    pc__pages_to_tokens(&i->shape, i->tokens, i->blocks[layer], i->room.k, i->room.v,
-                        i->room.scratch);
+    PC__TRY_RETURN(move_pages(pc_pages_read, &i->shape, i->tokens, i->blocks[layer], &i->room));
     pc__model_enter(model, PC_OVERLAP_STATES);
     status = model->ops.import_layer(model->user, &states, &i->segment);
     pc__model_leave(model, PC_OVERLAP_STATES);

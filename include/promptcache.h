@@ -57,9 +57,8 @@
  *   meaning, < 0 an error. After an error, pc_error_text() names place and cause in one line.
  * - Every call can return PC_ERR_INVALID (a NULL argument, an unknown flag or enumerator, a NaN, an
  *   array longer than memory, a struct that was not initialised) and PC_ERR_NOMEM. An enumerator
- * that exists, but not for this call, is PC_ERR_UNSUPPORTED. So is a field that is set in a struct
- * and that this library does not know. Comments name the other codes; doc/errors.md explains them
- *   all.
+ *   that exists, but not for this call, is PC_ERR_UNSUPPORTED, as is a set field of a struct that
+ *   this library does not know. Comments name the other codes; doc/errors.md explains all.
  * - `pc_x_new/load/parse(&out, ...)` sets *out to NULL on failure. `pc_x_free(NULL)` does nothing;
  *   `pc_x_count(NULL)` is 0. Objects hold references to each other, so they may be freed in any
  *   order.
@@ -162,7 +161,7 @@ PC_API const char *pc_status_text(pc_status status);
  * failing call. Read it only right after a negative return. */
 PC_API const char *pc_error_text(void);
 /* Line and column, from 1, of the document that this thread's last failing call was about: PML, a
- * format string, JSON. Both 0: it was about none. Either may be NULL. */
+ * format string, JSON. Columns count characters. Both 0: none. Either may be NULL. */
 PC_API void pc_error_place(uint64_t *line, uint64_t *column);
 /* Says why a function of the application fails. Call it right before that function returns an error
  * or cancels. The library's call that fails for this reason puts the text into pc_error_text,
@@ -234,6 +233,7 @@ PC_API void pc_context_free(pc_context *context);
 
 typedef struct pc_model pc_model;
 typedef struct pc_segment pc_segment;
+PC_API void pc_segment_free(pc_segment *segment); /* releases the caller's reference */
 
 /* Number formats. F16 is for K and V only, I16 for `compute` only. I8 of K and V: int8 times a
  * scale; K has a scale per channel of each page, V one per token. */
@@ -369,6 +369,8 @@ enum {
     PC_TIER_DISK = 4,
     PC_TIER_REMOTE = 5
 };
+/* Bits of a mask of tiers: 1 << PC_TIER_… */
+enum { PC_TIERS_RAM = 4, PC_TIERS_COMPRESSED = 8, PC_TIERS_DISK = 16, PC_TIERS_REMOTE = 32 };
 enum { PC_TIER_ROOM = 16 }; /* length of arrays by tier, with room for later ones */
 /* For loops over the tiers: one more than the last of this header. A later one may have more. */
 enum { PC_TIER_COUNT = 6 };
@@ -418,7 +420,7 @@ typedef struct pc_cache_options {
     /* Budget of RAM, with pins, running loads and data that waits to be written to other tiers.
      * 0: 1 GiB. Below 4 MiB, 1 MiB more may wait. */
     uint64_t ram_bytes;
-    const void *salt;          /* part of every key: states are never served to another salt */
+    const void *salt;          /* part of keys that the library makes: others never get states */
     size_t salt_size;          /* bytes of salt; 0: none */
     uint64_t flags;            /* PC_CACHE_… */
     uint64_t compressed_bytes; /* budget of COMPRESSED; 0: no such tier */
@@ -674,7 +676,7 @@ typedef struct pc_generate_options {
      * of prompt and max_tokens, or of the given segments. It stays for the sequence's life: give
      * the longest that later turns may reach. */
     uint64_t rope_regime_length;
-    /* Cancelled once this time has passed since pc_generate or pc_sequence_new. 0: never. */
+    /* Cancelled so long after the call, or a sequence's last push or set_options. 0: never. */
     double deadline_seconds;
     const struct pc_bench_options *bench; /* promptcache/bench.h; NULL: nothing is measured */
     /* Of a sequence: since the last push. So many tokens come before an end token (the model's own

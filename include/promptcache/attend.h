@@ -23,8 +23,12 @@ extern "C" {
  * plan may mix: packed runs, and runs in a pool, the pages of a runtime's own paged cache
  * (pc_pool). Packed runs are the faster kind. They have pages of PC_PAGE_TOKENS tokens:
  * [page][kv_head][page of one head], 64-byte aligned. A page of one head is its K block, then its V
- * block: PC_DTYPE_F32        K [k_dim][PC_PAGE_TOKENS] V [PC_PAGE_TOKENS][v_dim] PC_DTYPE_BF16, F16
- * K [k_dim / 2][PC_PAGE_TOKENS][2] (k_dim rounded up to even) V [PC_PAGE_TOKENS / 2][v_dim][2]
+ * block:
+ *
+ *   PC_DTYPE_F32        K [k_dim][PC_PAGE_TOKENS]
+ *                       V [PC_PAGE_TOKENS][v_dim]
+ *   PC_DTYPE_BF16, F16  K [k_dim / 2][PC_PAGE_TOKENS][2] (k_dim rounded up to even)
+ *                       V [PC_PAGE_TOKENS / 2][v_dim][2]
  *   PC_DTYPE_I8         K [k_dim / 4][PC_PAGE_TOKENS][4] (k_dim rounded up to a multiple of 4),
  *                         then bf16 scales [k_dim], zeros up to 64 bytes
  *                       V [PC_PAGE_TOKENS / 4][v_dim][4],

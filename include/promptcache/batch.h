@@ -35,16 +35,18 @@ typedef struct pc_fork_options {
 } pc_fork_options;
 
 /* A second continuation of everything so far, over the same memory. Neither changes what the other
- * reads. Copies, and copies of those, are numbered from 1, as the samples of pc_generate. Returns
- * PC_ERR_STATE as pc_sequence_push, and before the first step. */
+ * reads. It is in no batch, and has the original's options, with its callbacks; these get the
+ * number of the copy as `sample`. Copies, and copies of those, are numbered from 1, as the samples
+ * of pc_generate. Returns PC_ERR_STATE as pc_sequence_push, and before the first step. */
 PC_API pc_status pc_sequence_fork(pc_sequence **out, const pc_sequence *sequence,
                                   const pc_fork_options *options);
 /* Removes the sequence from its batch and frees it. Within a step (in a callback) it ends at once:
  * no callback of it is called any more. Its memory goes when the step ends. */
 PC_API void pc_sequence_free(pc_sequence *sequence);
-/* Replaces sampling (its random numbers begin anew), max_tokens, stops, callbacks, priority and
- * deadline_seconds. After the first step the other options must be as they were, or the default,
- * which leaves them. Returns PC_ERR_STATE (names the field), and as pc_sequence_push. */
+/* Replaces sampling (its random numbers begin anew), max_tokens, min_tokens, stops with
+ * PC_GENERATE_IGNORE_END, top_logprobs, callbacks, priority and deadline_seconds. After the first
+ * step the other options must be as they were, or the default, which leaves them. Returns
+ * PC_ERR_STATE (names the field), and as pc_sequence_push. */
 PC_API pc_status pc_sequence_set_options(pc_sequence *sequence, const pc_generate_options *options);
 /* Ends the turn as if `cancelled` had said so: a step under way gives the sequence up soon, else
  * the next step does. The next push or truncation takes that back. Any thread, at any time, as long
@@ -123,7 +125,7 @@ typedef struct pc_save_options {
     size_t struct_size;
     const void *salt; /* the tenant's; NULL with salt_size 0: the cache's */
     size_t salt_size; /* bytes of salt */
-    /* Bits 1 << PC_TIER_…; 0: all. Saving: those that may have it. Loading: those in which it is
+    /* Mask of PC_TIERS_…; 0: all. Saving: those that may have it. Loading: those in which it is
      * looked for. */
     uint64_t tiers;
     double ttl_seconds;      /* saving: until it expires; 0: the cache's; INFINITY: never */
@@ -132,7 +134,7 @@ typedef struct pc_save_options {
     uint32_t reserved;
 } pc_save_options;
 
-/* Saves a sequence under a key of the caller's choice [32]: tokens, states, and how it goes on. The
+/* Saves a sequence under a key of the caller's choice [32]: tokens and states, not its options. The
  * sequence goes on as if nothing had happened. Its own states are stored in parts, under keys that
  * derive from `key` and their bytes, so that saving again under the same key stores only what is
  * new, and removes parts that the last two saves do not need. What it reads of the cache (modules,
@@ -153,7 +155,8 @@ PC_API pc_status pc_sequence_save(pc_sequence *sequence, pc_cache *cache, const 
  * One that an error or a cancellation had finished is unfinished. Its statistics count what was
  * loaded.
  * options: as of pc_sequence_new; those that a computed prompt has decided must be as they were, or
- * the default. With the seed that it had, random numbers go on. save: NULL: all defaults.
+ * the default; sampling, stops, limits and callbacks are not saved. With the seed that it had,
+ * random numbers go on. save: NULL: all defaults.
  * Returns PC_MISS, with the reason in *reason (may be NULL): there is none under this key for this
  * model and salt, or some part of it is lost, and nothing was loaded. Before that it waits for
  * parts that are on their way to the tiers below RAM. Returns PC_ERR_STATE as

@@ -143,7 +143,11 @@ PC_API pc_status pc_cache_unpin(pc_cache *cache, const uint8_t key[32], uint64_t
 /* Removes all pins of an owner. PC_OK also if there are none. */
 PC_API pc_status pc_cache_unpin_owner(pc_cache *cache, uint64_t owner);
 
-/* ---- K and V of another runtime in the cache, without our engine */
+/* ---- K and V of another runtime in the cache, without our engine
+ *
+ * Entries under keys of the application go to whoever has the key: a salt is part of a key only if
+ * the application puts it there (pc_key_parts).
+ */
 
 /* Who lays K and V out. The application's layouts are opaque: codecs RAW, ZSTD and the
  * application's take them, I8 and I4 do not. */
@@ -243,7 +247,7 @@ typedef struct pc_put_options {
     const void *salt; /* whose quota counts it; NULL: the cache's */
     size_t salt_size; /* bytes of salt */
     uint64_t flags;   /* PC_PUT_… */
-    uint64_t tiers;   /* bits 1 << PC_TIER_…: those that may have it; 0: all */
+    uint64_t tiers;   /* mask of PC_TIERS_…: those that may have it; 0: all */
 } pc_put_options;
 
 /* Stores a segment. The cache takes a reference of its own. The tiers below RAM get it later, from
@@ -267,7 +271,7 @@ typedef struct pc_get_options {
     /* Of computing a segment: loading is given up when it takes longer. 0: no limit. */
     double cost_seconds;
     double deadline_seconds; /* of the whole call; 0: the cache's */
-    uint64_t tiers;          /* bits 1 << PC_TIER_…: looks only there; 0: all */
+    uint64_t tiers;          /* mask of PC_TIERS_…: looks only there; 0: all */
 } pc_get_options;
 
 /* Finds a segment. Blocks, at most for cost_seconds or until the deadline.
@@ -280,7 +284,7 @@ PC_API pc_status pc_cache_get(pc_segment **out, pc_cache *cache, const uint8_t k
 
 /* ---- Many keys at once, in tiers of the caller's choice */
 
-/* Tiers of a call: bits 1 << PC_TIER_…; 0: all that the cache has. A call that names only tiers
+/* Tiers of a call: a mask of PC_TIERS_…; 0: all that the cache has. A call that names only tiers
  * that the cache lacks is PC_ERR_INVALID. */
 
 typedef struct pc_find_options {
@@ -318,7 +322,8 @@ typedef struct pc_load pc_load; /* loads of many entries */
  * pc_cache_get, but for tokens, relative, token_count and blocks, which are the entries'. All is
  * copied; memory of an entry's blocks stays until the entry is done, or the load is freed.
  * What goes into the caller's blocks is read or decoded there, by threads of the cache, and does
- * not get into RAM; what RAM has is copied.
+ * not get into RAM; what RAM has is copied. At most 8192 loads of a cache wait at a time: further
+ * entries are PC_MISS with PC_REASON_SLOW.
  * Handle: one thread at a time. */
 PC_API pc_status pc_cache_get_many(pc_load **out, pc_cache *cache, const pc_raw *expect,
                                    const pc_get_entry *wanted, size_t wanted_stride, size_t count,

@@ -256,8 +256,6 @@ PC_API const int32_t *pc_segment_tokens(const pc_segment *segment, size_t *count
  * model), PC_ERR_STATE (the segment has values only), PC_ERR_LIMIT (start is above 2^60). */
 PC_API pc_status pc_segment_read(const pc_segment *segment, int32_t layer, int64_t start, float *k,
                                  float *v);
-/* Releases the caller's reference. */
-PC_API void pc_segment_free(pc_segment *segment);
 
 /* A prompt of given segments and new tokens: levels by hand, any tree (Hydragen, section 3.3). In a
  * batch, segments that several sequences hold are read once for all.

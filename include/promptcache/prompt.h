@@ -193,7 +193,7 @@ typedef struct pc_message {
     const char *content; /* may have NULs; NULL with tool_calls: the template sees none */
     size_t content_size; /* bytes of content */
     /* Paths of modules of pc_chat_options.schema. Their texts stand in front of content, from the
-     * cache. */
+     * cache. A conversation names each at most once: at its first use. */
     const char *const *modules;
     size_t module_count;      /* length of modules */
     const char *tool_calls;   /* JSON: the list of an answer's calls, as the template wants them */
@@ -210,7 +210,7 @@ enum {
 typedef struct pc_chat_options {
     size_t struct_size;
     uint64_t flags;        /* PC_CHAT_… */
-    const char *tools;     /* JSON: the list of tools; NULL: none */
+    const char *tools;     /* JSON: the list of tools; a template may ignore them; NULL: none */
     const char *variables; /* JSON: an object of further variables, such as enable_thinking */
     /* Date for templates that ask for it, in seconds since 1970. 0: they fall back on their own, so
      * that states are of use on other days, too. */
@@ -244,6 +244,7 @@ PC_API pc_status pc_prompt_from_messages(pc_prompt **out, const pc_model *model,
 PC_API pc_status pc_sequence_push_messages(pc_sequence *sequence, const pc_message *messages,
                                            size_t message_stride, size_t count,
                                            const pc_chat_options *options);
+
 /* ---- INIT macros */
 
 /* clang-format off */

@@ -463,7 +463,7 @@ pc_status pc__sequence_copy(pc_sequence **out, pc_sequence *from, const pc_sampl
     to->stepping = to->asked_cancel = to->changed = 0;
     PC__TRY(pc__generation_copy(&to->generation, to->model, &from->generation), fail);
     to->generation.cancel = &to->cancel;
-    to->generation.started = from->generation.started;
+    to->generation.started = pc__now();
     PC__TRY(pc__grow(to->mem, (void **)&to->tokens, &to->capacity, from->count, sizeof *to->tokens),
             fail);
     if (from->count)
@@ -511,7 +511,7 @@ static void use_options(pc_sequence *s, pc__generation *generation, pc__sampler 
     const pc__sampler old_sampler = s->sampler;
     s->generation = *generation;
     s->generation.cancel = old.cancel;
-    s->generation.started = old.started;
+    s->generation.started = pc__now();
     s->sampler = *sampler;
     *generation = old;
     *sampler = old_sampler;

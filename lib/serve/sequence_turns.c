@@ -2,6 +2,7 @@
 #include <promptcache/batch.h>
 #include <string.h>
 
+#include "base/clock.h"
 #include "serve/messages.h"
 #include "serve/model_calls.h"
 #include "serve/sequence.h"
@@ -48,6 +49,7 @@ static void begin_turn(pc_sequence *s)
     s->finish = s->stats.finish = PC_FINISH_NONE;
     s->error = (pc__kept_error){.status = PC_OK};
     s->asked_cancel = 0;
+    s->generation.started = pc__now();
     atomic_store_explicit(&s->cancel, 0, memory_order_relaxed);
 }
 

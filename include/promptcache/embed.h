@@ -13,10 +13,13 @@
 extern "C" {
 #endif
 
-/* An embedding is made of the last hidden states of a prompt, behind the model's final norm.
+/* ---- Embeddings of prompts
+ *
+ * An embedding is made of the last hidden states of a prompt, behind the model's final norm.
  * Prompts of decoders reuse modules and beginnings that the cache has. To reuse attention maps of
  * similar prompts, and for logits, classes or states instead of embeddings, see pc_prefill in
- * promptcache/memo.h: the same computation. */
+ * promptcache/memo.h: the same computation.
+ */
 
 /* How the hidden states of a prompt become one embedding. */
 enum {

@@ -161,15 +161,17 @@ static pc_status start_part(load_work *w, size_t r, size_t k)
     pc__kv *kv = w->runs[r].kv;
     pc_segment *found = NULL;
     pc__image want;
-    pc__load_request request = {.image = &want, .deadline = w->saved.until};
+    uint32_t tiers = (uint32_t)w->saved.options.tiers;
+    pc__load_request request = {.image = &want, .tiers = tiers, .deadline = w->saved.until};
     size_t first;
-    pc_status status;
+    pc_status status = PC_MISS;
     pc__saved_part_image(&w->saved, &w->head, run, k, &kv->shape, &run->keys[k], &want, w->bytes);
     pc__saved_part_tokens(&w->head, run, k, &first);
     for (size_t l = 0; l < want.block_count; l++)
         w->blocks[l] = kv->layer[l] + first / PC__PAGE * pc__kv_layer_page_bytes(&kv->shape);
     request.bytes = pc__image_bytes(&want);
-    status = pc__cache_get(w->saved.cache, &want.key, want.token_ids, want.tokens, &found);
+    if (pc__tiers_have(tiers, PC_TIER_RAM))
+        status = pc__cache_get(w->saved.cache, &want.key, want.token_ids, want.tokens, &found);
     if (status < 0)
         return status;
     return pc__cache_load_into(w->saved.cache, &request, w->blocks, found, &w->runs[r].loads[k],
@@ -184,17 +186,20 @@ static pc_status start_shared(load_work *w, size_t r)
     pc__kv_shape shape = pc__model_segment_shape(model);
     pc__image want;
     pc__entry_desc desc = {.key = run->keys[0], .salt = &w->saved.salt};
+    uint32_t tiers = (uint32_t)w->saved.options.tiers;
     pc__load_request request = {.image = &want,
+                                .tiers = tiers,
                                 .ops = pc__model_payload(model),
                                 .owner = (void *)(uintptr_t)model,
                                 .ref_owner = pc__model_ref_owner,
                                 .desc = &desc,
                                 .deadline = w->saved.until};
-    pc_status status;
+    pc_status status = PC_MISS;
     if (run->dtype != shape.dtype)
         return damaged(w, "a shared run of another number format");
-    status = pc__segment_find(model, w->saved.cache, &run->keys[0], run->ids, run->tokens,
-                              &w->runs[r].segment);
+    if (pc__tiers_have(tiers, PC_TIER_RAM))
+        status = pc__segment_find(model, w->saved.cache, &run->keys[0], run->ids, run->tokens,
+                                  &w->runs[r].segment);
     w->runs[r].tier = PC_TIER_RAM;
     if (status != PC_MISS)
         return status;

@@ -195,14 +195,15 @@ static pc_status find_parts(save_work *w)
 /* ------------------------------------------------------------------ storing */
 
 /* `tokens`: that computing it anew would take. */
-static pc__entry_desc desc_of(const save_work *w, const pc__id *key, uint32_t tiers, size_t tokens)
+static pc__entry_desc desc_of(const save_work *w, const pc__id *key, uint32_t tiers, size_t tokens,
+                              double ttl)
 {
     const pc_save_options *o = &w->saved.options;
     return (pc__entry_desc){.key = *key,
                             .salt = &w->saved.salt,
                             .cost = pc__estimate_compute(pc__cache_estimate(w->saved.cache),
                                                          w->saved.model->info.fingerprint, tokens),
-                            .ttl = o->ttl_seconds,
+                            .ttl = ttl,
                             .priority = o->priority,
                             .wait_for_room = 1,
                             .tiers = tiers};
@@ -226,7 +227,7 @@ static pc_status store_part(save_work *w, size_t r, size_t k, uint32_t has)
     pc__saved_part_image(&w->saved, &w->head, part.run, k, &w->runs[r].kv->shape, key, &image,
                          w->bytes);
     image.blocks = w->blocks;
-    desc = desc_of(w, key, tiers, part.count);
+    desc = desc_of(w, key, tiers, part.count, pc__saved_part_ttl(&w->saved));
     status = pc__cache_put_copy(w->saved.cache, &desc, &image, &reason);
     w->lost |= status == PC_MISS && reason;
     return status;
@@ -240,7 +241,7 @@ static pc_status store_shared(save_work *w, size_t r)
     uint32_t tiers = (uint32_t)w->saved.options.tiers, reason;
     pc__image image;
     pc__entry_desc desc = desc_of(w, &run->keys[0], w->persistent ? w->persistent : tiers,
-                                  run->tokens);
+                                  run->tokens, pc__saved_part_ttl(&w->saved));
     pc_status status;
     pc__saved_part_image(&w->saved, &w->head, run, 0, &w->runs[r].kv->shape, &run->keys[0], &image,
                          w->bytes);
@@ -337,14 +338,16 @@ static pc_status store_head(save_work *w, uint64_t slot)
 {
     pc__id key = pc__saved_slot(&w->saved, slot);
     uint32_t tiers = (uint32_t)w->saved.options.tiers, reason;
-    pc__entry_desc desc = desc_of(w, &key, tiers, (size_t)w->head.next_position);
+    pc__entry_desc desc = desc_of(w, &key, tiers, (size_t)w->head.next_position,
+                                  w->saved.options.ttl_seconds);
     pc__bytes bytes = {.mem = mem_of(w)};
     uint8_t *block;
     uint64_t size;
     pc__image image;
     pc_status status;
     PC__TRY(pc__saved_head_write(&w->head, &bytes), done);
-    PC__TRY(pc__cache_remove(w->saved.cache, &key, tiers), done);
+    /* from every tier: one that may not have this save must not answer with an older one */
+    PC__TRY(pc__cache_remove(w->saved.cache, &key, 0), done);
     pc__saved_head_image(&w->saved, &key, &image);
     block = (uint8_t *)bytes.data;
     size = bytes.size;
@@ -439,6 +442,7 @@ pc_status pc_sequence_save(pc_sequence *sequence, pc_cache *cache, const uint8_t
     PC__HOLD(pc_sequence, sequence);
     PC__HOLD(pc_cache, cache);
     save_work w = {.sequence = sequence};
+    pc__saved everywhere;
     pc__saved_head before[PC__SAVED_SLOTS] = {{0}};
     uint64_t slot;
     uint32_t reason;
@@ -447,7 +451,9 @@ pc_status pc_sequence_save(pc_sequence *sequence, pc_cache *cache, const uint8_t
                                   cache, key, options));
     PC__TRY_RETURN(pc__saved_check_model(&w.saved));
     PC__TRY_RETURN(check_sequence(sequence));
-    PC__TRY(pc__saved_read(&w.saved, before, &slot, &reason), done);
+    everywhere = w.saved; /* saves before this one may be in other tiers */
+    everywhere.options.tiers = 0;
+    PC__TRY(pc__saved_read(&everywhere, before, &slot, &reason), done);
     PC__TRY(save_states(&w), done);
     w.head.counter = pc__saved_next_counter(before[0].counter);
     status = PC_OK;

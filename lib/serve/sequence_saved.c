@@ -49,6 +49,16 @@ static void set_names(pc__saved *saved, const uint8_t *key)
     memcpy(saved->key.bytes, key, sizeof saved->key.bytes);
 }
 
+static void set_period(pc__saved *saved)
+{
+    double ttl = saved->options.ttl_seconds;
+    saved->ttl = ttl > 0 ? ttl : pc__cache_ttl(saved->cache);
+    if (isinf(saved->ttl))
+        saved->ttl = 0;
+    saved->period = saved->ttl < 1 ? 1 : saved->ttl;
+    saved->number = saved->ttl > 0 ? (uint64_t)((double)pc__now_date() / saved->period) : 0;
+}
+
 pc_status pc__saved_check_model(const pc__saved *saved)
 {
     PC__TRY_RETURN(pc__model_can_go_on(saved->model));
@@ -67,7 +77,14 @@ pc_status pc__saved_init(pc__saved *saved, const char *call, const pc_model *mod
     set_names(saved, key);
     seconds = saved->options.deadline_seconds;
     saved->until = pc__now() + (seconds > 0 ? seconds : pc__cache_deadline(cache));
+    set_period(saved);
     return PC_OK;
+}
+
+double pc__saved_part_ttl(const pc__saved *saved)
+{
+    /* one second more: dates are whole seconds */
+    return saved->ttl > 0 ? saved->ttl + saved->period + 1 : saved->options.ttl_seconds;
 }
 
 /* ------------------------------------------------------------------ keys, images */
@@ -104,6 +121,12 @@ pc__id pc__saved_part_key(const pc__saved *saved, const pc__saved_part *part)
     for (size_t i = 0; run->relative && i < part->count; i++)
         pc__digest_u64(&d, (uint64_t)run->relative[part->first + i]);
     pc__digest_bytes(&d, sum, sizeof sum);
+    if (saved->ttl > 0) {
+        uint64_t bits;
+        memcpy(&bits, &saved->ttl, sizeof bits);
+        pc__digest_u64(&d, bits);
+        pc__digest_u64(&d, saved->number);
+    }
     return pc__digest_end(&d);
 }
 

@@ -21,6 +21,11 @@ typedef struct pc__saved {
     pc__id salt;  /* pc__salt_digest of the tenant */
     pc__id key;   /* the caller's */
     double until; /* pc__now clock */
+    double ttl;   /* seconds, the cache's too; 0: it does not expire */
+    /* A part that is there is not stored again, so it must outlive every save that finds it. Parts
+     * of one ttl have other keys in each period, and live until the last save of theirs ends. */
+    double period;   /* seconds, not below those of the ttl */
+    uint64_t number; /* of the period in which this save is */
 } pc__saved;
 
 /* PC_ERR_UNSUPPORTED: an application's model, or one without order. */
@@ -53,6 +58,8 @@ typedef struct pc__saved_part {
     size_t layers;
     uint64_t layer_bytes;
 } pc__saved_part;
+/* ttl of the entry of a part, as in pc__entry_desc. */
+double pc__saved_part_ttl(const pc__saved *saved);
 pc__id pc__saved_part_key(const pc__saved *saved, const pc__saved_part *part);
 /* The image of a part, without blocks. block_bytes [layers] get the size of each. */
 void pc__saved_part_image(const pc__saved *saved, const pc__saved_head *head,

@@ -128,6 +128,11 @@ double pc__cache_deadline(const pc_cache *cache)
     return cache->deadline;
 }
 
+double pc__cache_ttl(const pc_cache *cache)
+{
+    return cache->ttl;
+}
+
 void pc__cache_request_running(pc_cache *cache, int by)
 {
     if (cache && cache->io)

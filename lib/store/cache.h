@@ -96,6 +96,7 @@ uint64_t pc__cache_flags(const pc_cache *cache);
 /* The class of kernels whose states alone are used; NULL: any. */
 const char *pc__cache_own_kernels(const pc_cache *cache);
 double pc__cache_deadline(const pc_cache *cache); /* seconds */
+double pc__cache_ttl(const pc_cache *cache);      /* seconds; 0: entries do not expire */
 pc__estimate *pc__cache_estimate(pc_cache *cache);
 /* A request begins (+1) or ends (-1) to compute. Meanwhile the background thread pauses.
  * NULL: nothing happens. */

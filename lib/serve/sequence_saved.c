@@ -215,6 +215,8 @@ static pc_status find_record(const pc__saved *saved, const pc__image *want, pc_s
         status = pc__cache_get(saved->cache, &want->key, want->token_ids, want->tokens, out);
     if (status != PC_MISS)
         return status;
+    /* RAM may have had no room for it: without it, the save before would be taken for the last */
+    pc__cache_await_key(saved->cache, &want->key);
     status = pc__cache_lookup_async(saved->cache, &request, &load, reason);
     if (status != PC_OK)
         return status;

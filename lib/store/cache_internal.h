@@ -73,6 +73,7 @@ struct pc_cache {
     /* Keys that were removed while something was on its way to a tier (cache_find.c). */
     struct pc__removals *removals;
     uint64_t removed, on_the_way; /* removals so far; loads and writes that wait or run */
+    struct pc__write_job *writes; /* that wait or run (cache_write_behind.c) */
 
     /* Bytes that wait to be written, and their limits: in RAM; no longer in RAM. */
     uint64_t room_inside, room_outside;

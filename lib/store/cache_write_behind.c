@@ -19,8 +19,9 @@
 
 #define ALL_TIERS UINT32_MAX
 
-typedef struct write_job {
-    pc__io_job job; /* first: the job is the write */
+typedef struct pc__write_job {
+    pc__io_job job;                       /* first: the job is the write */
+    struct pc__write_job *before, *after; /* in pc_cache.writes */
     pc_cache *cache;
     uint32_t tier;
     int is_probe;
@@ -38,6 +39,38 @@ static void report_dropped(pc_cache *cache, uint32_t tier, uint32_t reason, cons
     pc__cache_report_event(cache, PC_EVENT_STORE_FAILED, tier, reason, key, segment);
 }
 
+/* Under load_lock. */
+static void list_job(write_job *w)
+{
+    w->after = w->cache->writes;
+    if (w->after)
+        w->after->before = w;
+    w->cache->writes = w;
+}
+
+static void unlist_job(write_job *w)
+{
+    if (w->after)
+        w->after->before = w->before;
+    if (w->before)
+        w->before->after = w->after;
+    else
+        w->cache->writes = w->after;
+}
+
+void pc__cache_await_key(pc_cache *cache, const pc__id *key)
+{
+    int found = 0;
+    if (!cache->io || pc__io_is_own_thread(cache->io))
+        return;
+    pthread_mutex_lock(&cache->load_lock);
+    for (const write_job *w = cache->writes; w && !found; w = w->after)
+        found = pc__id_equal(&w->image.key, key);
+    pthread_mutex_unlock(&cache->load_lock);
+    if (found)
+        pc__io_flush(cache->io);
+}
+
 /* In a child after fork() nobody locks. */
 static void free_job(write_job *w, int forget)
 {
@@ -45,6 +78,7 @@ static void free_job(write_job *w, int forget)
     if (!forget) {
         pthread_mutex_lock(&w->cache->load_lock);
         pc__removals_leave(w->cache);
+        unlist_job(w);
         pthread_mutex_unlock(&w->cache->load_lock);
     }
     atomic_fetch_sub_explicit(w->counter, w->segment->bytes, memory_order_relaxed);
@@ -222,6 +256,7 @@ static uint64_t queue_write_since(pc_cache *cache, uint32_t tier, const pc__entr
     pthread_mutex_lock(&cache->load_lock);
     w->entered = pc__removals_enter(cache);
     w->entered = entered < w->entered ? entered : w->entered;
+    list_job(w);
     pthread_mutex_unlock(&cache->load_lock);
     if (!queue_job(cache, w, desc->wait_for_room)) {
         report_dropped(cache, tier, PC_REASON_NO_ROOM, &desc->key, segment);

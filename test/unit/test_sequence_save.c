@@ -2,11 +2,12 @@
  * one that was never saved does, with equal logits, bit for bit. Catches: states, tokens, random
  * numbers or positions that come back changed; a run that no longer grows where it did; a save that
  * disturbs the sequence; saving that stores again what is there, or keeps parts that no save needs;
- * an older save in another tier that is loaded instead of the last one, or parts that expire before
- * the last save that needs them; a conversation of another key, tenant or model; one that is half
- * loaded when parts are missing or damaged; exact states called approximate, or lossy ones exact;
- * modules whose eviction takes a conversation along; levels and forks of loaded ones that differ;
- * unchecked arguments; leaks when memory runs out. The program starts itself as a second process.
+ * an older save that is loaded while the last one is in another tier or on its way to one, or parts
+ * that expire before the last save that needs them; a conversation of another key, tenant or model;
+ * one that is half loaded when parts are missing or damaged; exact states called approximate, or
+ * lossy ones exact; modules whose eviction takes a conversation along; levels and forks of loaded
+ * ones that differ; unchecked arguments; leaks when memory runs out. The program starts itself as a
+ * second process.
  */
 #include "serve/sequence.h"
 
@@ -485,6 +486,97 @@ static void lossy(const world *w, const char *folder)
     pc_cache_free(cache);
 }
 
+/* Saves in tiers of the caller's choice: the last one counts, and loads look nowhere else. */
+static void in_chosen_tiers(const world *w, const char *folder)
+{
+    static const uint32_t saves[] = {0, 1, 1, 0, 1, 0, 0, 1}; /* 0: RAM, 1: DISK */
+    pc_cache *cache = open_cache(w, folder, NULL);
+    pc_generate_options o = options(NULL);
+    pc_save_options save = PC_SAVE_OPTIONS_INIT;
+    pc_sequence *s = talk(w, NULL, NULL, BEFORE), *got = NULL;
+    uint32_t reason;
+    for (size_t i = 0; i < sizeof saves / sizeof *saves; i++) {
+        save.tiers = BIT(saves[i] ? PC_TIER_DISK : PC_TIER_RAM);
+        step(s, 3);
+        CHECK_OK(pc_sequence_save(s, cache, key, &save));
+        if (i % 2) /* else it is on its way to DISK */
+            CHECK_OK(pc_cache_flush(cache));
+        if (i % 4 == 3)
+            CHECK_OK(pc_sequence_forget(w->model, cache, key, NULL));
+        got = load(w, cache, NULL, i % 4 == 3 ? PC_MISS : PC_OK);
+        if (got)
+            CHECK_INT(tokens_behind(got), tokens_behind(s));
+        pc_sequence_free(got);
+    }
+    save.tiers = BIT(PC_TIER_RAM);
+    CHECK_OK(pc_sequence_save(s, cache, key, &save));
+    save.tiers = BIT(PC_TIER_DISK);
+    CHECK_STATUS(pc_sequence_load(&got, w->model, cache, key, &o, &save, &reason), PC_MISS);
+    save.tiers = BIT(PC_TIER_RAM);
+    CHECK_OK(pc_sequence_load(&got, w->model, cache, key, &o, &save, &reason));
+    pc_sequence_free(got);
+    pc_sequence_free(s);
+    pc_cache_free(cache);
+}
+
+/* The last save counts, and can be forgotten, while nothing but a write that waits has it. */
+static void on_the_way(const world *w, const char *folder)
+{
+    pc_cache *cache = open_cache(w, folder, NULL);
+    pc_sequence *s = talk(w, NULL, NULL, BEFORE), *got;
+    for (int i = 0; i < 20; i++) {
+        step(s, 1);
+        pc__cache_request_running(cache, 1); /* writes wait for a pause */
+        CHECK_OK(pc_sequence_save(s, cache, key, NULL));
+        CHECK_OK(pc_cache_clear(cache));
+        if (i % 3 == 2) {
+            CHECK_OK(pc_sequence_forget(w->model, cache, key, NULL));
+            load(w, cache, NULL, PC_MISS);
+        } else {
+            got = load(w, cache, NULL, PC_OK);
+            CHECK_INT(tokens_behind(got), tokens_behind(s));
+            pc_sequence_free(got);
+        }
+        pc__cache_request_running(cache, -1);
+    }
+    pc_sequence_free(s);
+    pc_cache_free(cache);
+}
+
+static void wait_seconds(double seconds)
+{
+    struct timespec t = pc__timespec(seconds);
+    nanosleep(&t, NULL);
+}
+
+/* What a save finds of the save before lives as long as the later one: of its own, and shared. */
+static void saved_anew_in_time(const world *w, const char *folder)
+{
+    for (int shared = 0; shared < 2; shared++) {
+        pc_cache *cache = open_cache(w, folder, NULL);
+        pc_save_options save = PC_SAVE_OPTIONS_INIT;
+        pc_sequence *s;
+        if (shared)
+            pc_sequence_free(talk(w, cache, NULL, 1));
+        s = talk(w, shared ? cache : NULL, NULL, BEFORE);
+        save.ttl_seconds = 2;
+        for (int i = 0; i < 3; i++) {
+            CHECK_OK(pc_sequence_save(s, cache, key, &save));
+            CHECK_OK(pc_cache_flush(cache));
+            wait_seconds(0.8);
+        }
+        pc_sequence_free(s);
+        pc_cache_free(cache);
+        cache = open_cache(w, folder, NULL);
+        pc_sequence_free(load(w, cache, NULL, PC_OK));
+        pc_cache_free(cache);
+        wait_seconds(3.1);
+        cache = open_cache(w, folder, NULL);
+        load(w, cache, NULL, PC_MISS);
+        pc_cache_free(cache);
+    }
+}
+
 /* The demo model, with modules, repaired tokens and a chat template: from the tiers of `folder`
  * (NULL: RAM), and as it goes on without having been saved. */
 static void over_modules(const char *folder)
@@ -543,210 +635,141 @@ static void over_modules(const char *folder)
     pc_cache_free(cache);
     pc_model_free(w.model);
     pc_context_free(w.context);
+}
 
-    /* Saves in tiers of the caller's choice: the last one counts, and loads look nowhere else. */
-    static void in_chosen_tiers(const world *w, const char *folder)
-    {
-        static const uint32_t saves[] = {0, 1, 1, 0, 1, 0, 0, 1}; /* 0: RAM, 1: DISK */
-        pc_cache *cache = open_cache(w, folder, NULL);
+static void refused(const world *w)
+{
+    pc_cache *cache = open_cache(w, NULL, NULL), *small = NULL;
+    pc_cache_options c = PC_CACHE_OPTIONS_INIT;
+    pc_generate_options o = options(NULL), bad = options(NULL);
+    pc_save_options save = PC_SAVE_OPTIONS_INIT;
+    pc_prompt *prompt = NULL;
+    pc_sequence *s = talk(w, NULL, NULL, BEFORE), *fresh = NULL, *got = NULL;
+    uint32_t reason;
+    CHECK_STATUS(pc_sequence_save(NULL, cache, key, NULL), PC_ERR_INVALID);
+    CHECK_STATUS(pc_sequence_save(s, NULL, key, NULL), PC_ERR_INVALID);
+    CHECK_STATUS(pc_sequence_save(s, cache, NULL, NULL), PC_ERR_INVALID);
+    save.tiers = BIT(PC_TIER_DISK);
+    CHECK_STATUS(pc_sequence_save(s, cache, key, &save), PC_ERR_INVALID);
+    save.tiers = 0;
+    save.salt = "x";
+    CHECK_STATUS(pc_sequence_save(s, cache, key, &save), PC_ERR_INVALID);
+    save.salt = NULL;
+    save.ttl_seconds = -1;
+    CHECK_STATUS(pc_sequence_load(&got, w->model, cache, key, &o, &save, &reason), PC_ERR_INVALID);
+    CHECK_STATUS(pc_sequence_load(NULL, w->model, cache, key, &o, NULL, &reason), PC_ERR_INVALID);
+    CHECK_STATUS(pc_sequence_load(&got, NULL, cache, key, &o, NULL, &reason), PC_ERR_INVALID);
+    CHECK_STATUS(pc_sequence_load(&got, w->model, NULL, key, &o, NULL, &reason), PC_ERR_INVALID);
+    CHECK_STATUS(pc_sequence_load(&got, w->model, cache, NULL, &o, NULL, &reason), PC_ERR_INVALID);
+    CHECK_STATUS(pc_sequence_forget(NULL, cache, key, NULL), PC_ERR_INVALID);
+    CHECK_OK(pc_prompt_from_tokens(&prompt, w->model, w->ids, PROMPT, NULL));
+    CHECK_OK(pc_sequence_new(&fresh, prompt, NULL, &o));
+    CHECK_STATUS(pc_sequence_save(fresh, cache, key, NULL), PC_ERR_STATE); /* no states yet */
+    CHECK_OK(pc_sequence_save(s, cache, key, NULL));
+    bad.visibility = PC_VISIBLE_ALL;
+    CHECK_STATUS(pc_sequence_load(&got, w->model, cache, key, &bad, NULL, &reason), PC_ERR_STATE);
+    CHECK_ERROR_HAS("visibility");
+    bad.visibility = 0;
+    bad.samples = 2;
+    CHECK_STATUS(pc_sequence_load(&got, w->model, cache, key, &bad, NULL, &reason), PC_ERR_INVALID);
+    CHECK(got == NULL);
+    /* no room: the save before stays */
+    c.ram_bytes = 64 << 10;
+    CHECK_OK(pc_cache_new(&small, w->context, &c));
+    CHECK_STATUS(pc_sequence_save(s, small, key, NULL), PC_MISS);
+    CHECK_STATUS(pc_sequence_load(&got, w->model, small, key, &o, NULL, &reason), PC_MISS);
+    pc_cache_free(small);
+    pc_sequence_free(fresh);
+    pc_prompt_free(prompt);
+    pc_sequence_free(s);
+    pc_cache_free(cache);
+}
+
+static void out_of_memory(void)
+{
+    uint64_t at = 0, began = 0;
+    int completed = 0;
+    while (!completed && ++at < 4000) {
+        pc_test_memory memory = {.fail_at = 0};
+        pc_allocator mem = pc_test_allocator(&memory);
         pc_generate_options o = options(NULL);
-        pc_save_options save = PC_SAVE_OPTIONS_INIT;
-        pc_sequence *s = talk(w, NULL, NULL, BEFORE), *got = NULL;
-        uint32_t reason;
-        for (size_t i = 0; i < sizeof saves / sizeof *saves; i++) {
-            save.tiers = BIT(saves[i] ? PC_TIER_DISK : PC_TIER_RAM);
-            step(s, 3);
-            CHECK_OK(pc_sequence_save(s, cache, key, &save));
-            CHECK_OK(pc_cache_flush(cache));
-            got = load(w, cache, NULL, PC_OK);
-            CHECK_INT(tokens_behind(got), tokens_behind(s));
-            pc_sequence_free(got);
+        pc_cache *cache = NULL;
+        pc_sequence *s, *got = NULL;
+        world w;
+        pc_status status;
+        CHECK(start(&w, &mem, PC_DTYPE_DEFAULT));
+        CHECK_OK(pc_cache_new(&cache, w.context, NULL));
+        s = talk(&w, NULL, NULL, 3);
+        began = memory.calls;
+        memory.fail_at = began + at;
+        status = pc_sequence_save(s, cache, key, NULL);
+        if (status >= 0)
+            status = pc_sequence_load(&got, w.model, cache, key, &o, NULL, NULL);
+        completed = memory.calls < memory.fail_at;
+        memory.fail_at = 0;
+        CHECK(completed ? status == PC_OK && got : status == PC_ERR_NOMEM || status >= 0);
+        if (!completed && status < 0) { /* nothing has changed */
+            step(s, 1);
+            CHECK_OK(pc_sequence_save(s, cache, key, NULL));
+            CHECK_OK(pc_sequence_load(&got, w.model, cache, key, &o, NULL, NULL));
         }
-        CHECK_OK(pc_sequence_forget(w->model, cache, key, NULL));
-        save.tiers = BIT(PC_TIER_RAM);
-        CHECK_OK(pc_sequence_save(s, cache, key, &save));
-        save.tiers = BIT(PC_TIER_DISK);
-        CHECK_STATUS(pc_sequence_load(&got, w->model, cache, key, &o, &save, &reason), PC_MISS);
-        save.tiers = BIT(PC_TIER_RAM);
-        CHECK_OK(pc_sequence_load(&got, w->model, cache, key, &o, &save, &reason));
         pc_sequence_free(got);
         pc_sequence_free(s);
         pc_cache_free(cache);
-    }
-
-    static void wait_seconds(double seconds)
-    {
-        struct timespec t = pc__timespec(seconds);
-        nanosleep(&t, NULL);
-    }
-
-    /* What a save finds of the save before lives as long as the later one: of its own, and shared.
-     */
-    static void saved_anew_in_time(const world *w, const char *folder)
-    {
-        for (int shared = 0; shared < 2; shared++) {
-            pc_cache *cache = open_cache(w, folder, NULL);
-            pc_save_options save = PC_SAVE_OPTIONS_INIT;
-            pc_sequence *s;
-            if (shared)
-                pc_sequence_free(talk(w, cache, NULL, 1));
-            s = talk(w, shared ? cache : NULL, NULL, BEFORE);
-            save.ttl_seconds = 2;
-            for (int i = 0; i < 3; i++) {
-                CHECK_OK(pc_sequence_save(s, cache, key, &save));
-                CHECK_OK(pc_cache_flush(cache));
-                wait_seconds(0.8);
-            }
-            pc_sequence_free(s);
-            pc_cache_free(cache);
-            cache = open_cache(w, folder, NULL);
-            pc_sequence_free(load(w, cache, NULL, PC_OK));
-            pc_cache_free(cache);
-            wait_seconds(3.1);
-            cache = open_cache(w, folder, NULL);
-            load(w, cache, NULL, PC_MISS);
-            pc_cache_free(cache);
-        }
-    }
-
-    static void refused(const world *w)
-    {
-        pc_cache *cache = open_cache(w, NULL, NULL), *small = NULL;
-        pc_cache_options c = PC_CACHE_OPTIONS_INIT;
-        pc_generate_options o = options(NULL), bad = options(NULL);
-        pc_save_options save = PC_SAVE_OPTIONS_INIT;
-        pc_prompt *prompt = NULL;
-        pc_sequence *s = talk(w, NULL, NULL, BEFORE), *fresh = NULL, *got = NULL;
-        uint32_t reason;
-        CHECK_STATUS(pc_sequence_save(NULL, cache, key, NULL), PC_ERR_INVALID);
-        CHECK_STATUS(pc_sequence_save(s, NULL, key, NULL), PC_ERR_INVALID);
-        CHECK_STATUS(pc_sequence_save(s, cache, NULL, NULL), PC_ERR_INVALID);
-        save.tiers = BIT(PC_TIER_DISK);
-        CHECK_STATUS(pc_sequence_save(s, cache, key, &save), PC_ERR_INVALID);
-        save.tiers = 0;
-        save.salt = "x";
-        CHECK_STATUS(pc_sequence_save(s, cache, key, &save), PC_ERR_INVALID);
-        save.salt = NULL;
-        save.ttl_seconds = -1;
-        CHECK_STATUS(pc_sequence_load(&got, w->model, cache, key, &o, &save, &reason),
-                     PC_ERR_INVALID);
-        CHECK_STATUS(pc_sequence_load(NULL, w->model, cache, key, &o, NULL, &reason),
-                     PC_ERR_INVALID);
-        CHECK_STATUS(pc_sequence_load(&got, NULL, cache, key, &o, NULL, &reason), PC_ERR_INVALID);
-        CHECK_STATUS(pc_sequence_load(&got, w->model, NULL, key, &o, NULL, &reason),
-                     PC_ERR_INVALID);
-        CHECK_STATUS(pc_sequence_load(&got, w->model, cache, NULL, &o, NULL, &reason),
-                     PC_ERR_INVALID);
-        CHECK_STATUS(pc_sequence_forget(NULL, cache, key, NULL), PC_ERR_INVALID);
-        CHECK_OK(pc_prompt_from_tokens(&prompt, w->model, w->ids, PROMPT, NULL));
-        CHECK_OK(pc_sequence_new(&fresh, prompt, NULL, &o));
-        CHECK_STATUS(pc_sequence_save(fresh, cache, key, NULL), PC_ERR_STATE); /* no states yet */
-        CHECK_OK(pc_sequence_save(s, cache, key, NULL));
-        bad.visibility = PC_VISIBLE_ALL;
-        CHECK_STATUS(pc_sequence_load(&got, w->model, cache, key, &bad, NULL, &reason),
-                     PC_ERR_STATE);
-        CHECK_ERROR_HAS("visibility");
-        bad.visibility = 0;
-        bad.samples = 2;
-        CHECK_STATUS(pc_sequence_load(&got, w->model, cache, key, &bad, NULL, &reason),
-                     PC_ERR_INVALID);
-        CHECK(got == NULL);
-        /* no room: the save before stays */
-        c.ram_bytes = 64 << 10;
-        CHECK_OK(pc_cache_new(&small, w->context, &c));
-        CHECK_STATUS(pc_sequence_save(s, small, key, NULL), PC_MISS);
-        CHECK_STATUS(pc_sequence_load(&got, w->model, small, key, &o, NULL, &reason), PC_MISS);
-        pc_cache_free(small);
-        pc_sequence_free(fresh);
-        pc_prompt_free(prompt);
-        pc_sequence_free(s);
-        pc_cache_free(cache);
-    }
-
-    static void out_of_memory(void)
-    {
-        uint64_t at = 0, began = 0;
-        int completed = 0;
-        while (!completed && ++at < 4000) {
-            pc_test_memory memory = {.fail_at = 0};
-            pc_allocator mem = pc_test_allocator(&memory);
-            pc_generate_options o = options(NULL);
-            pc_cache *cache = NULL;
-            pc_sequence *s, *got = NULL;
-            world w;
-            pc_status status;
-            CHECK(start(&w, &mem, PC_DTYPE_DEFAULT));
-            CHECK_OK(pc_cache_new(&cache, w.context, NULL));
-            s = talk(&w, NULL, NULL, 3);
-            began = memory.calls;
-            memory.fail_at = began + at;
-            status = pc_sequence_save(s, cache, key, NULL);
-            if (status >= 0)
-                status = pc_sequence_load(&got, w.model, cache, key, &o, NULL, NULL);
-            completed = memory.calls < memory.fail_at;
-            memory.fail_at = 0;
-            CHECK(completed ? status == PC_OK && got : status == PC_ERR_NOMEM || status >= 0);
-            if (!completed && status < 0) { /* nothing has changed */
-                step(s, 1);
-                CHECK_OK(pc_sequence_save(s, cache, key, NULL));
-                CHECK_OK(pc_sequence_load(&got, w.model, cache, key, &o, NULL, NULL));
-            }
-            pc_sequence_free(got);
-            pc_sequence_free(s);
-            pc_cache_free(cache);
-            end(&w);
-            CHECK_INT(memory.live_blocks, 0);
-        }
-        CHECK(completed && at > 40);
-    }
-
-    int main(int argc, char **argv)
-    {
-        const char *folder;
-        char path[512], address[64];
-        world w;
-        if (!CHECK(start(&w, NULL, PC_DTYPE_DEFAULT)))
-            return pc_test_end();
-        if (argc == 3 && !strcmp(argv[1], "second")) {
-            as_second(&w, argv[2]);
-            end(&w);
-            return pc_test_end();
-        }
-        folder = pc_test_folder();
-        through_a_tier(&w, NULL, NULL, 0, PC_TIER_RAM, 0);
-        snprintf(path, sizeof path, "%s/disk", folder);
-        through_a_tier(&w, path, NULL, 0, PC_TIER_DISK, 1);
-        through_a_tier(&w, path, NULL, BIT(PC_TIER_DISK), PC_TIER_DISK, 0);
-        through_a_tier(&w, path, NULL, 0, PC_TIER_NONE, 0);
-        if (PC_REDIS_IS_THERE) {
-            pc_redis server = pc_redis_start("");
-            snprintf(address, sizeof address, "redis://127.0.0.1:%d", server.port);
-            through_a_tier(&w, NULL, address, 0, PC_TIER_REMOTE, 1);
-        }
-        snprintf(path, sizeof path, "%s/second", folder);
-        second_process(&w, argv[0], path);
-        snprintf(path, sizeof path, "%s/turns", folder);
-        many_turns(&w, path);
-        snprintf(path, sizeof path, "%s/blocks", folder);
-        over_cached_blocks(&w, path);
-        as_others(&w);
-        snprintf(path, sizeof path, "%s/others", folder);
-        others_do_not_get_it(&w, path);
-        snprintf(path, sizeof path, "%s/broken", folder);
-        mkdir(path, 0700);
-        broken(&w, path);
-        snprintf(path, sizeof path, "%s/lossy", folder);
-        lossy(&w, path);
-        over_modules(NULL);
-        snprintf(path, sizeof path, "%s/modules", folder);
-        over_modules(path);
-
-        snprintf(path, sizeof path, "%s/chosen", folder);
-        in_chosen_tiers(&w, path);
-        snprintf(path, sizeof path, "%s/anew", folder);
-        saved_anew_in_time(&w, path);
-        refused(&w);
         end(&w);
-        out_of_memory();
+        CHECK_INT(memory.live_blocks, 0);
+    }
+    CHECK(completed && at > 40);
+}
+
+int main(int argc, char **argv)
+{
+    const char *folder;
+    char path[512], address[64];
+    world w;
+    if (!CHECK(start(&w, NULL, PC_DTYPE_DEFAULT)))
+        return pc_test_end();
+    if (argc == 3 && !strcmp(argv[1], "second")) {
+        as_second(&w, argv[2]);
+        end(&w);
         return pc_test_end();
     }
+    folder = pc_test_folder();
+    through_a_tier(&w, NULL, NULL, 0, PC_TIER_RAM, 0);
+    snprintf(path, sizeof path, "%s/disk", folder);
+    through_a_tier(&w, path, NULL, 0, PC_TIER_DISK, 1);
+    through_a_tier(&w, path, NULL, BIT(PC_TIER_DISK), PC_TIER_DISK, 0);
+    through_a_tier(&w, path, NULL, 0, PC_TIER_NONE, 0);
+    if (PC_REDIS_IS_THERE) {
+        pc_redis server = pc_redis_start("");
+        snprintf(address, sizeof address, "redis://127.0.0.1:%d", server.port);
+        through_a_tier(&w, NULL, address, 0, PC_TIER_REMOTE, 1);
+    }
+    snprintf(path, sizeof path, "%s/second", folder);
+    second_process(&w, argv[0], path);
+    snprintf(path, sizeof path, "%s/turns", folder);
+    many_turns(&w, path);
+    snprintf(path, sizeof path, "%s/blocks", folder);
+    over_cached_blocks(&w, path);
+    as_others(&w);
+    snprintf(path, sizeof path, "%s/others", folder);
+    others_do_not_get_it(&w, path);
+    snprintf(path, sizeof path, "%s/broken", folder);
+    mkdir(path, 0700);
+    broken(&w, path);
+    snprintf(path, sizeof path, "%s/lossy", folder);
+    lossy(&w, path);
+    snprintf(path, sizeof path, "%s/chosen", folder);
+    in_chosen_tiers(&w, path);
+    snprintf(path, sizeof path, "%s/way", folder);
+    on_the_way(&w, path);
+    snprintf(path, sizeof path, "%s/anew", folder);
+    saved_anew_in_time(&w, path);
+    over_modules(NULL);
+    snprintf(path, sizeof path, "%s/modules", folder);
+    over_modules(path);
+    refused(&w);
+    end(&w);
+    out_of_memory();
+    return pc_test_end();
+}

@@ -298,24 +298,24 @@ struct pc__backend_ops {
                          size_t rows, pc__floats *scratch, pc__floats *routes, pc__floats *y);
 
     /* Rotates the `heads` vectors of row r by positions[r]. stride: floats between rows. */
-    void (*rotate)(pc__stream *stream, const pc__rope *rope, const int64_t *positions, size_t rows,
-                   size_t heads, size_t dim, size_t stride, pc__floats *x);
+    void (*rotate)(pc__stream *stream, const pc__rotation *rope, const int64_t *positions,
+                   size_t rows, size_t heads, size_t dim, size_t stride, pc__floats *x);
     /* Writes k [kv_heads][k_dim] and v [kv_heads][v_dim] of row r as token slots[r] of runs[r]. k
      * or v NULL: the page keeps its own. Strides are floats between rows. */
     void (*store_kv)(pc__stream *stream, pc__kv *const *runs, const size_t *slots, int32_t layer,
                      size_t rows, const pc__floats *k, size_t k_stride, const pc__floats *v,
                      size_t v_stride);
     /* As pc__plan_attend (attn/plan.h). */
-    pc_status (*attend)(pc__stream *stream, pc__plan *plan, const pc__attn_layer *layer,
+    pc_status (*attend)(pc__stream *stream, pc__row_plan *plan, const pc__attn_layer *layer,
                         const pc__floats *q, pc__floats *out, pc__floats *lse);
     /* The same for memory and a queue of the application, over runs that are views (attn/kv.h): see
      * pc_attend_args. NULL: this backend has no such queues. The plan is used in no other way.
      * After an error it can be used again. */
-    pc_status (*attend_queued)(pc__backend *backend, const pc__queue *queue, pc__plan *plan,
+    pc_status (*attend_queued)(pc__backend *backend, const pc__queue *queue, pc__row_plan *plan,
                                const pc__attn_layer *layer, const pc__floats *q, pc__floats *out,
                                pc__floats *lse);
     /* As pc__plan_map; prob is host memory. */
-    pc_status (*attention_map)(pc__stream *stream, pc__plan *plan, const pc__attn_layer *layer,
+    pc_status (*attention_map)(pc__stream *stream, pc__row_plan *plan, const pc__attn_layer *layer,
                                const pc__floats *q, size_t row, const pc__floats *lse, float *prob);
     /* As pc__map_apply and pc__record_maps (attn/map.h); maps are host memory. */
     pc_status (*apply_maps)(pc__stream *stream, const pc__map_lane *lanes, size_t count,

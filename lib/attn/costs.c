@@ -20,12 +20,12 @@
        128 * (row), 256 * (row)}}}
 /* clang-format on */
 
-static const pc__costs built_in[] = {
+static const pc__cost_table built_in[] = {
     ESTIMATE("amx", 1.0, 30),    ESTIMATE("avx512bf16", 2.5, 30), ESTIMATE("avx512vnni", 6.0, 30),
     ESTIMATE("avx512", 6.0, 30), ESTIMATE("avx2", 6.0, 30),       ESTIMATE("c", 100.0, 60),
 };
 
-static const pc__costs *estimated_costs(void)
+static const pc__cost_table *estimated_costs(void)
 {
     const char *name = pc__kernels_get()->name;
     size_t last = sizeof built_in / sizeof *built_in - 1, i = 0;
@@ -36,7 +36,7 @@ static const pc__costs *estimated_costs(void)
 
 pc_status pc__costs_use(pc_context *context, const pc_costs *costs)
 {
-    pc__costs *own = pc__alloc(&context->mem, sizeof *own);
+    pc__cost_table *own = pc__alloc(&context->mem, sizeof *own);
     void *first = atomic_load(&context->own_costs);
     if (!own)
         return PC_ERR_NOMEM;
@@ -67,9 +67,9 @@ static void load_costs(pc_context *context)
     atomic_store(&context->costs, estimated_costs());
 }
 
-const pc__costs *pc__costs_of(pc_context *context)
+const pc__cost_table *pc__costs_of(pc_context *context)
 {
-    const pc__costs *costs = atomic_load_explicit(&context->costs, memory_order_acquire);
+    const pc__cost_table *costs = atomic_load_explicit(&context->costs, memory_order_acquire);
     if (!costs) {
         load_costs(context);
         costs = atomic_load(&context->costs);
@@ -77,7 +77,7 @@ const pc__costs *pc__costs_of(pc_context *context)
     return costs;
 }
 
-double pc__cost(const pc__costs *costs, size_t rows, int cached)
+double pc__cost(const pc__cost_table *costs, size_t rows, int cached)
 {
     const double *of = cached ? costs->public.cached_ns : costs->public.memory_ns;
     size_t i = 0;
@@ -88,7 +88,7 @@ double pc__cost(const pc__costs *costs, size_t rows, int cached)
     return low + share * (of[i + 1] - low);
 }
 
-static double cost_of_all(const pc__costs *costs, size_t slots, size_t group, size_t tile,
+static double cost_of_all(const pc__cost_table *costs, size_t slots, size_t group, size_t tile,
                           int cached)
 {
     size_t first = slots < tile ? slots : tile, whole = (slots - first) / tile,
@@ -98,7 +98,8 @@ static double cost_of_all(const pc__costs *costs, size_t slots, size_t group, si
     return rest ? sum + pc__cost(costs, rest * group, cached) : sum;
 }
 
-size_t pc__cost_tile(const pc__costs *costs, size_t slots, size_t group, size_t most, int cached)
+size_t pc__cost_tile(const pc__cost_table *costs, size_t slots, size_t group, size_t most,
+                     int cached)
 {
     const double clearly = 0.95;
     size_t best = slots < most ? slots : most;

@@ -8,22 +8,23 @@
 
 #include <promptcache/admin.h>
 
-typedef struct pc__costs {
-    struct pc__costs *next; /* in the list that the context frees at its end */
+typedef struct pc__cost_table {
+    struct pc__cost_table *next; /* in the list that the context frees at its end */
     pc_costs public;
-} pc__costs;
+} pc__cost_table;
 
 /* The costs in force. Never NULL; they live as long as the context. Any thread. */
-const pc__costs *pc__costs_of(pc_context *context);
+const pc__cost_table *pc__costs_of(pc_context *context);
 /* Puts measured costs in force. */
 pc_status pc__costs_use(pc_context *context, const pc_costs *costs);
 /* Nanoseconds per token of one K/V head for `rows` query vectors, if K and V come from the cache or
  * from memory. */
-double pc__cost(const pc__costs *costs, size_t rows, int cached);
+double pc__cost(const pc__cost_table *costs, size_t rows, int cached);
 /* How many of `slots` rows, each of `group` query vectors, read a section together, at most `most`:
  * as many as possible unless fewer are clearly cheaper. 1: every row reads for itself. `cached`:
  * the section stays in the cache until its next reader. */
-size_t pc__cost_tile(const pc__costs *costs, size_t slots, size_t group, size_t most, int cached);
+size_t pc__cost_tile(const pc__cost_table *costs, size_t slots, size_t group, size_t most,
+                     int cached);
 
 /* costs_file.c: the path of the file ("" if there is none, or if it is longer than `size`), reading
  * and writing. A file of another CPU or of other kernels is PC_ERR_MISMATCH. */

@@ -175,7 +175,7 @@ typedef pc__weights_kernel *pc__weights_fn;
 
 /* RoPE: to = from * scale, for `heads` vectors of `dim` floats, then rotated with the bits of
  * pc__rope_rotate(); rope NULL: not rotated. `from` may be `to`. */
-typedef void pc__rotate_kernel(const pc__rope *rope, const float *cosine, const float *sine,
+typedef void pc__rotate_kernel(const pc__rotation *rope, const float *cosine, const float *sine,
                                float scale, const float *from, float *to, size_t heads, size_t dim);
 typedef pc__rotate_kernel *pc__rotate_fn;
 

@@ -21,7 +21,7 @@ static pc_status check_spans(const pc__rows *rows, const pc__kv_shape *shape, in
     if (rows->count >= UINT32_MAX)
         return pc__fail(PC_ERR_LIMIT, "attention: %zu rows are too many", rows->count);
     for (size_t i = 0; i < rows->first[rows->count]; i++) {
-        const pc__row_span *s = &rows->spans[i];
+        const pc__kv_span *s = &rows->spans[i];
         if (s->lo > s->hi || s->hi > s->kv->tokens)
             return pc__fail(PC_ERR_INVALID,
                             "attention: span %zu is tokens [%u, %u) of a run of %zu", i, s->lo,
@@ -32,7 +32,7 @@ static pc_status check_spans(const pc__rows *rows, const pc__kv_shape *shape, in
     return PC_OK;
 }
 
-static pc_status copy_rows(pc__plan *plan, const pc__rows *rows)
+static pc_status copy_rows(pc__row_plan *plan, const pc__rows *rows)
 {
     const pc_allocator *mem = &plan->context->mem;
     size_t n = rows->count, spans = rows->first[n], pairs = 0;
@@ -59,7 +59,7 @@ static pc_status copy_rows(pc__plan *plan, const pc__rows *rows)
 }
 
 /* Takes rows from wave->first_row on until their states fill the budget; at least one row. */
-static void fill_wave(const pc__plan *plan, pc__plan_wave *wave)
+static void fill_wave(const pc__row_plan *plan, pc__plan_wave *wave)
 {
     size_t floats = plan->heads * (size_t)plan->shape.v_dim, row = wave->first_row;
     for (; row < plan->rows; row++) {
@@ -71,7 +71,7 @@ static void fill_wave(const pc__plan *plan, pc__plan_wave *wave)
     wave->rows = row - wave->first_row;
 }
 
-static pc_status make_wave(pc__plan *plan, size_t first_row)
+static pc_status make_wave(pc__row_plan *plan, size_t first_row)
 {
     pc__plan_wave *wave;
     pc__plan_draft draft;
@@ -88,7 +88,7 @@ static pc_status make_wave(pc__plan *plan, size_t first_row)
     return status;
 }
 
-static pc_status build_plan(pc__plan *plan, const pc__rows *rows)
+static pc_status build_plan(pc__row_plan *plan, const pc__rows *rows)
 {
     PC__TRY_RETURN(copy_rows(plan, rows));
     PC__TRY_RETURN(pc__plan_count_slots(plan));
@@ -98,10 +98,10 @@ static pc_status build_plan(pc__plan *plan, const pc__rows *rows)
     return PC_OK;
 }
 
-pc_status pc__plan_new(pc__plan **out, pc_context *context, const pc__plan_limits *limits,
-                       const pc__rows *rows, const pc__kv_shape *shape, int32_t heads)
+pc_status pc__row_plan_new(pc__row_plan **out, pc_context *context, const pc__plan_limits *limits,
+                           const pc__rows *rows, const pc__kv_shape *shape, int32_t heads)
 {
-    pc__plan *plan;
+    pc__row_plan *plan;
     pc_status status;
     *out = NULL;
     PC__TRY_RETURN(check_spans(rows, shape, heads));
@@ -113,14 +113,14 @@ pc_status pc__plan_new(pc__plan **out, pc_context *context, const pc__plan_limit
     plan->heads = (size_t)heads;
     plan->group = (size_t)(heads / shape->kv_heads);
     if ((status = build_plan(plan, rows)) < 0) {
-        pc__plan_free(plan);
+        pc__row_plan_free(plan);
         return status;
     }
     *out = plan;
     return PC_OK;
 }
 
-void pc__plan_free(pc__plan *plan)
+void pc__row_plan_free(pc__row_plan *plan)
 {
     if (!plan)
         return;

@@ -23,19 +23,19 @@ static inline int pc__is_far(int64_t position)
     return position < -PC__FARTHEST || position > PC__FARTHEST;
 }
 
-typedef struct pc__row_span {
+typedef struct pc__kv_span {
     const pc__kv *kv;
     int64_t start; /* position of the run's origin */
     uint32_t lo;
     uint32_t hi;
-} pc__row_span;
+} pc__kv_span;
 
 typedef struct pc__rows {
     size_t count;
     const int64_t *positions; /* [count] */
     const size_t *first; /* [count + 1] row r holds spans[first[r]] … spans[first[r + 1] - 1] */
-    const pc__row_span *spans; /* two spans of a row never overlap in keys */
-    int per_row;               /* 1: rows share nothing, for comparison */
+    const pc__kv_span *spans; /* two spans of a row never overlap in keys */
+    int per_row;              /* 1: rows share nothing, for comparison */
 } pc__rows;
 
 typedef struct pc__attn_layer {
@@ -50,7 +50,8 @@ typedef struct pc__attn_layer {
     /* [heads], NULL: none. One more score of each head, without a key or a value: it counts in the
      * softmax, so in the LSE, and joins once a row when partial results are merged. */
     const float *sinks;
-    const pc__rope *rope; /* rotates the query by (row position - start) of each span; NULL: none */
+    const pc__rotation
+        *rope; /* rotates the query by (row position - start) of each span; NULL: none */
     /* of pc__plan_attend: PC_DTYPE_BF16 or F16; F32, PC_DTYPE_DEFAULT: fp32 */
     uint32_t q_dtype, out_dtype;
 } pc__attn_layer;
@@ -68,26 +69,26 @@ typedef struct pc__plan_limits {
     int chained;
 } pc__plan_limits;
 
-typedef struct pc__plan pc__plan;
+typedef struct pc__row_plan pc__row_plan;
 
 extern const pc__plan_limits pc__cpu_plan_limits;
 
 /* Copies `rows`, but not the K/V runs: these must live and not shrink until the plan is freed
  * (their contents may still be written before pc__plan_attend). Runs may have any formats; the
  * shape's dtype is not used. */
-pc_status pc__plan_new(pc__plan **out, pc_context *context, const pc__plan_limits *limits,
-                       const pc__rows *rows, const pc__kv_shape *shape, int32_t heads);
-void pc__plan_free(pc__plan *plan);
+pc_status pc__row_plan_new(pc__row_plan **out, pc_context *context, const pc__plan_limits *limits,
+                           const pc__rows *rows, const pc__kv_shape *shape, int32_t heads);
+void pc__row_plan_free(pc__row_plan *plan);
 
 /* q [row][head][k_dim], not rotated; out [row][head][v_dim]; both in the dtypes of `layer`; lse
  * [row][head] or NULL. q and out must not overlap. A row's result does not depend on the other rows
  * of the plan, bit for bit. */
-pc_status pc__plan_attend(pc__plan *plan, const pc__attn_layer *layer, const void *q, void *out,
+pc_status pc__plan_attend(pc__row_plan *plan, const pc__attn_layer *layer, const void *q, void *out,
                           float *lse);
 
 /* The attention map of one row: prob [head][keys], keys in the order of the row's spans, every key
  * of [0, kv->tokens) of each span (0 if the row does not see it). For inspection; slow. */
-pc_status pc__plan_map(pc__plan *plan, const pc__attn_layer *layer, const float *q, size_t row,
+pc_status pc__plan_map(pc__row_plan *plan, const pc__attn_layer *layer, const float *q, size_t row,
                        const float *lse, float *prob);
 
 /* How far a position lies behind the first one of its chunk. */
@@ -107,6 +108,6 @@ typedef struct pc__state {
 
 /* Merges n states into out [v_dim] and *lse; `out` must not be the acc of a state. Nothing seen:
  * zeros, LSE -inf. */
-void pc__merge(size_t n, const pc__state *states, size_t v_dim, float *out, float *lse);
+void pc__merge_parts(size_t n, const pc__state *states, size_t v_dim, float *out, float *lse);
 
 #endif

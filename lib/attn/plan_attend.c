@@ -36,38 +36,38 @@ typedef struct thread_scratch {
 } thread_scratch;
 
 /* Bytes of the tables of `rows` query vectors, each array on cache lines of its own. */
-static size_t tables_bytes(const pc__plan *plan, size_t rows)
+static size_t tables_bytes(const pc__row_plan *plan, size_t rows)
 {
     size_t k = (size_t)plan->shape.k_dim;
     return rows * (k * 4 + (k + 1) * 2 + 4 + 4 + 4 + 8) + 7 * 64;
 }
 
-static size_t latent_bytes(const pc__plan *plan)
+static size_t latent_bytes(const pc__row_plan *plan)
 {
     return plan->shape.latent ? pc__latent_scratch(&plan->shape) + 64 : 0;
 }
 
-static size_t pool_bytes(const pc__plan *plan)
+static size_t pool_bytes(const pc__row_plan *plan)
 {
     return plan->pooled
                ? pc__kv_pool_scratch(&plan->shape) + MOST_PAGES * sizeof(pc__kv_pool_rows) + 128
                : 0;
 }
 
-static size_t thread_bytes(const pc__plan *plan)
+static size_t thread_bytes(const pc__row_plan *plan)
 {
     return tables_bytes(plan, plan->widest_call * plan->group) + tables_bytes(plan, PC__LIGHT_ROWS)
            + (plan->most_slots + 1) * sizeof(pc__state) + 64 + latent_bytes(plan) + pool_bytes(plan)
            + (size_t)plan->shape.v_dim * sizeof(float) + 64;
 }
 
-static void *take_once(const pc__plan *plan, void *block, size_t bytes)
+static void *take_once(const pc__row_plan *plan, void *block, size_t bytes)
 {
     return block ? block : pc__work_take(plan->context, bytes + 64);
 }
 
 /* The states and the scratch memory of the threads. Plans of other devices never need them. */
-static pc_status take_scratch(pc__plan *plan)
+static pc_status take_scratch(pc__row_plan *plan)
 {
     size_t vectors = plan->most_states * plan->heads;
     plan->threads = plan->context->threads;
@@ -79,7 +79,7 @@ static pc_status take_scratch(pc__plan *plan)
     return plan->scratch && plan->acc && plan->m && plan->l ? PC_OK : PC_ERR_NOMEM;
 }
 
-static pc__call_tables tables_of(const pc__plan *plan, uint8_t **at, size_t rows)
+static pc__call_tables tables_of(const pc__row_plan *plan, uint8_t **at, size_t rows)
 {
     size_t k = (size_t)plan->shape.k_dim;
     pc__call_tables t = {0};
@@ -92,7 +92,7 @@ static pc__call_tables tables_of(const pc__plan *plan, uint8_t **at, size_t rows
     return t;
 }
 
-static thread_scratch scratch_of(const pc__plan *plan, size_t index)
+static thread_scratch scratch_of(const pc__row_plan *plan, size_t index)
 {
     uint8_t *at = plan->scratch + index * plan->thread_bytes;
     thread_scratch s;
@@ -299,7 +299,7 @@ static void round_result(const pc__plan_exec *r, const float *from, size_t vecto
 
 static void merge_row(const pc__plan_exec *r, const thread_scratch *s, size_t row)
 {
-    const pc__plan *plan = r->plan;
+    const pc__row_plan *plan = r->plan;
     size_t v = (size_t)plan->shape.v_dim, g = plan->group, first = plan->slot_first[row],
            n = plan->slot_first[row + 1] - first;
     float lse;
@@ -311,7 +311,7 @@ static void merge_row(const pc__plan_exec *r, const thread_scratch *s, size_t ro
         if (r->layer->sinks)
             s->states[n] = (pc__state){NULL, r->layer->sinks[h], 1.0f};
         float *out = result_at(r, s, row * plan->heads + h);
-        pc__merge(n + (r->layer->sinks != NULL), s->states, v, out, &lse);
+        pc__merge_parts(n + (r->layer->sinks != NULL), s->states, v, out, &lse);
         round_result(r, out, row * plan->heads + h);
         if (r->lse)
             r->lse[row * plan->heads + h] = lse;
@@ -329,7 +329,8 @@ static void merge_thread(void *arg, size_t index)
             merge_row(r, &s, r->wave->first_row + row);
 }
 
-pc_status pc__plan_find_angles(pc__plan *plan, const pc__rope *rope, const pc__plan_angles **out)
+pc_status pc__plan_find_angles(pc__row_plan *plan, const pc__rotation *rope,
+                               const pc__plan_angles **out)
 {
     size_t half = (size_t)rope->dims / 2, n = plan->distance_count * half;
     pc__plan_angles *a = plan->angles;
@@ -347,7 +348,7 @@ pc_status pc__plan_find_angles(pc__plan *plan, const pc__rope *rope, const pc__p
     return PC_OK;
 }
 
-pc_status pc__plan_attend(pc__plan *plan, const pc__attn_layer *layer, const void *q, void *out,
+pc_status pc__plan_attend(pc__row_plan *plan, const pc__attn_layer *layer, const void *q, void *out,
                           float *lse)
 {
     pc__plan_exec r = {

@@ -13,7 +13,7 @@ size_t pc__state_at(const pc__plan_exec *exec, size_t head, size_t slot)
 
 void pc__clear_states(const pc__plan_exec *exec, const pc__plan_tile *tile, size_t head)
 {
-    const pc__plan *plan = exec->plan;
+    const pc__row_plan *plan = exec->plan;
     size_t first = pc__state_at(exec, head, tile->slot), count = tile->slots * plan->group,
            v = (size_t)plan->shape.v_dim;
     for (size_t i = first; i < first + count; i++) {
@@ -26,11 +26,11 @@ void pc__clear_states(const pc__plan_exec *exec, const pc__plan_tile *tile, size
 static void load_queries(const pc__plan_exec *exec, const pc__plan_pair *pair, size_t head,
                          float *q)
 {
-    const pc__plan *plan = exec->plan;
+    const pc__row_plan *plan = exec->plan;
     size_t k = (size_t)plan->shape.k_dim, g = plan->group;
     size_t at = (pair->row * plan->heads + head * g) * k;
     const float *from = q, *cosine = NULL, *sine = NULL;
-    const pc__rope *rope = exec->angles ? exec->angles->rope : NULL;
+    const pc__rotation *rope = exec->angles ? exec->angles->rope : NULL;
     if (rope) {
         size_t first = pair->angle * ((size_t)rope->dims / 2);
         cosine = exec->angles->cosine + first;
@@ -48,7 +48,7 @@ static void load_queries(const pc__plan_exec *exec, const pc__plan_pair *pair, s
 static void rotate_queries(const pc__plan_exec *exec, const pc__plan_call *call, size_t head,
                            const pc__call_tables *t)
 {
-    const pc__plan *plan = exec->plan;
+    const pc__row_plan *plan = exec->plan;
     for (size_t i = 0; i < call->slots; i++)
         load_queries(exec, &plan->pairs[call->first + i], head,
                      t->q + i * plan->group * (size_t)plan->shape.k_dim);
@@ -59,7 +59,7 @@ static void rotate_queries(const pc__plan_exec *exec, const pc__plan_call *call,
 static void round_queries(const pc__plan_exec *exec, const pc__plan_call *call, size_t head,
                           const pc__call_tables *t)
 {
-    const pc__plan *plan = exec->plan;
+    const pc__row_plan *plan = exec->plan;
     size_t k = (size_t)plan->shape.k_dim, even = k + k % 2, g = plan->group;
     for (size_t i = 0; i < call->slots; i++) {
         uint16_t *to = t->q16 + i * g * even;
@@ -149,7 +149,7 @@ const uint8_t *pc__call_pages(const pc__plan_exec *exec, const pc__plan_call *ca
 pc__loaded_call pc__load_call(const pc__plan_exec *exec, const pc__plan_call *call, size_t head,
                               pc__call_tables *t)
 {
-    const pc__plan *plan = exec->plan;
+    const pc__row_plan *plan = exec->plan;
     size_t state = pc__state_at(exec, head, call->slot);
     const pc__kv_shape *shape = &call->kv->shape;
     pc__loaded_call loaded = {

@@ -6,7 +6,7 @@
 #include "attn/plan_internal.h"
 
 typedef struct pc__plan_exec {
-    pc__plan *plan;
+    pc__row_plan *plan;
     const pc__attn_layer *layer;
     const pc__kernels *kernels;
     const pc__plan_angles *angles; /* NULL: no rotation */

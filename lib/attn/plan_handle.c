@@ -14,7 +14,7 @@
 #include "base/options.h"
 
 typedef struct owned_rope {
-    pc__rope rope;
+    pc__rotation rope;
     struct owned_rope *next;
     double frequency[];
 } owned_rope;
@@ -29,7 +29,7 @@ struct pc_plan {
     pc_context *context;
     pc__backend *backend;
     pc_attend_shape shape;
-    pc__plan *plan;
+    pc__row_plan *plan;
     size_t rows;
     size_t run_count;
     pc__kv *runs;      /* views of one layer; every pc_attend sets their pages */
@@ -273,20 +273,20 @@ static pc_status make_plan(pc_plan *plan, const pc_plan_args *args, const pc__kv
 {
     const pc_allocator *mem = &plan->context->mem;
     size_t spans = args->first[args->row_count];
-    pc__row_span *to = pc__calloc(mem, spans, sizeof *to);
+    pc__kv_span *to = pc__calloc(mem, spans, sizeof *to);
     size_t *first = pc__calloc(mem, args->row_count + 1, sizeof *first);
     pc_status status = to && first ? PC_OK : PC_ERR_NOMEM;
     for (size_t i = 0; status >= 0 && i < spans; i++) {
         const pc_row_span *s = &args->spans[i];
-        to[i] = (pc__row_span){&plan->runs[s->run], s->start, s->lo, span_end(args, s)};
+        to[i] = (pc__kv_span){&plan->runs[s->run], s->start, s->lo, span_end(args, s)};
     }
     for (size_t r = 0; status >= 0 && r <= args->row_count; r++)
         first[r] = args->first[r];
     if (status >= 0) {
         pc__rows rows = {args->row_count, args->positions, first, to,
                          (args->flags & PC_PLAN_PER_ROW) != 0};
-        status = pc__plan_new(&plan->plan, plan->context, &plan->backend->limits, &rows, shape,
-                              plan->shape.heads);
+        status = pc__row_plan_new(&plan->plan, plan->context, &plan->backend->limits, &rows, shape,
+                                  plan->shape.heads);
     }
     pc__free(mem, to);
     pc__free(mem, first);
@@ -380,7 +380,7 @@ void pc_plan_free(pc_plan *plan)
     if (!plan || --plan->references)
         return;
     pc_context *context = plan->context;
-    pc__plan_free(plan->plan);
+    pc__row_plan_free(plan->plan);
     while (plan->ropes) {
         owned_rope *next = plan->ropes->next;
         pc__free(&context->mem, plan->ropes);
@@ -395,7 +395,7 @@ void pc_plan_free(pc_plan *plan)
     pc__context_unref(context);
 }
 
-static int same_rope(const pc__rope *own, const pc_rope *other)
+static int same_rope(const pc__rotation *own, const pc_rope *other)
 {
     return own->dims == other->dims && own->interleaved == (int32_t)other->interleaved
            && own->factor == other->factor
@@ -405,7 +405,7 @@ static int same_rope(const pc__rope *own, const pc_rope *other)
 
 /* Finds or makes the plan's own copy of a RoPE object: queries that an equal one rotated before
  * keep their angles. */
-static pc_status find_rope(pc_plan *plan, const pc_rope *from, const pc__rope **out)
+static pc_status find_rope(pc_plan *plan, const pc_rope *from, const pc__rotation **out)
 {
     pc_rope read;
     owned_rope *own = plan->ropes;
@@ -430,7 +430,8 @@ static pc_status find_rope(pc_plan *plan, const pc_rope *from, const pc__rope **
         if (!(own = pc__alloc(&plan->context->mem, sizeof *own + bytes)))
             return PC_ERR_NOMEM;
         memcpy(own->frequency, read.frequency, bytes);
-        own->rope = (pc__rope){read.dims, (int32_t)read.interleaved, read.factor, own->frequency};
+        own->rope = (pc__rotation){read.dims, (int32_t)read.interleaved, read.factor,
+                                   own->frequency};
         own->next = plan->ropes;
         plan->ropes = own;
     }

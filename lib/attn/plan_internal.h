@@ -56,12 +56,12 @@ typedef struct pc__plan_wave {
 } pc__plan_wave;
 
 typedef struct pc__plan_angles { /* of one RoPE object, for all distances of the plan */
-    const pc__rope *rope;
+    const pc__rotation *rope;
     float *cosine, *sine; /* [distances][dims/2] */
     struct pc__plan_angles *next;
 } pc__plan_angles;
 
-struct pc__plan {
+struct pc__row_plan {
     pc_context *context;
     pc__plan_limits limits;
     pc__kv_shape shape;
@@ -71,7 +71,7 @@ struct pc__plan {
     size_t rows;
     int64_t *positions; /* [rows] */
     size_t *first;      /* [rows + 1] */
-    pc__row_span *spans;
+    pc__kv_span *spans;
     size_t *slot_first;   /* [rows + 1] the slots of row r are slots[slot_first[r]] … */
     uint32_t *slots;      /* index of a slot among the states of its wave */
     pc__plan_pair *pairs; /* in the order of the calls */
@@ -114,14 +114,15 @@ typedef struct pc__plan_draft {
 
 /* plan_rows.c: counts the slots of every row; collects the distinct distances; divides the rows of
  * a wave. */
-pc_status pc__plan_count_slots(pc__plan *plan);
-void pc__plan_collect_distances(pc__plan *plan);
-pc_status pc__plan_draft_new(pc__plan_draft *draft, pc__plan *plan, const pc__plan_wave *wave);
+pc_status pc__plan_count_slots(pc__row_plan *plan);
+void pc__plan_collect_distances(pc__row_plan *plan);
+pc_status pc__plan_draft_new(pc__plan_draft *draft, pc__row_plan *plan, const pc__plan_wave *wave);
 void pc__plan_draft_free(pc__plan_draft *draft);
 /* plan_attend.c: the angles of a RoPE object for every distance of the plan; computed when first
  * used. */
-pc_status pc__plan_find_angles(pc__plan *plan, const pc__rope *rope, const pc__plan_angles **out);
+pc_status pc__plan_find_angles(pc__row_plan *plan, const pc__rotation *rope,
+                               const pc__plan_angles **out);
 /* plan_tiles.c: makes the tiles, calls and pair order of a wave. */
-pc_status pc__plan_tiles(pc__plan *plan, pc__plan_draft *draft, pc__plan_wave *wave);
+pc_status pc__plan_tiles(pc__row_plan *plan, pc__plan_draft *draft, pc__plan_wave *wave);
 
 #endif

@@ -16,14 +16,14 @@ static float score(const pc__attn_layer *layer, const float *q, const float *k, 
 }
 
 typedef struct map_work {
-    const pc__plan *plan;
+    const pc__row_plan *plan;
     const pc__attn_layer *layer;
     float *rotated, *k, *v; /* [heads][k_dim], [kv_heads][k_dim], [kv_heads][v_dim] */
 } map_work;
 
 /* The columns of one span in a row's map: prob + column, of `keys` columns in all. */
-static void map_span(const map_work *w, const pc__row_span *span, int64_t position,
-                     const float *lse, float *prob, size_t keys)
+static void map_span(const map_work *w, const pc__kv_span *span, int64_t position, const float *lse,
+                     float *prob, size_t keys)
 {
     size_t dim = (size_t)w->plan->shape.k_dim, heads = w->plan->heads;
     uint32_t lo = span->lo, hi = span->hi;
@@ -54,7 +54,7 @@ static void rotate_row(const map_work *w, const float *q, int64_t distance, floa
         w->rotated[i] *= w->layer->scale;
 }
 
-pc_status pc__plan_map(pc__plan *plan, const pc__attn_layer *layer, const float *q, size_t row,
+pc_status pc__plan_map(pc__row_plan *plan, const pc__attn_layer *layer, const float *q, size_t row,
                        const float *lse, float *prob)
 {
     size_t dim = (size_t)plan->shape.k_dim, kv = (size_t)plan->shape.kv_heads, keys = 0, column = 0;
@@ -69,7 +69,7 @@ pc_status pc__plan_map(pc__plan *plan, const pc__attn_layer *layer, const float 
     for (size_t i = plan->first[row]; i < plan->first[row + 1]; i++)
         keys += plan->spans[i].kv->tokens;
     for (size_t i = plan->first[row]; i < plan->first[row + 1]; i++) {
-        const pc__row_span *span = &plan->spans[i];
+        const pc__kv_span *span = &plan->spans[i];
         rotate_row(&w, q + row * plan->heads * dim, plan->positions[row] - span->start,
                    w.k + kv * dim);
         map_span(&w, span, plan->positions[row], lse + row * plan->heads, prob + column, keys);

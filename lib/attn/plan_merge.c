@@ -22,7 +22,7 @@ static void scale_by(float *restrict out, float weight, const float *restrict se
         out[d] = weight * section[d];
 }
 
-void pc__merge(size_t n, const pc__state *states, size_t v_dim, float *out, float *lse)
+void pc__merge_parts(size_t n, const pc__state *states, size_t v_dim, float *out, float *lse)
 {
     float top = -INFINITY, sum = 0.0f;
     int first = 1;
@@ -61,7 +61,7 @@ static pc_status merge_vector(const pc_merge_args *a, size_t row, size_t head)
         states[i] = (pc__state){a->outs[i] + row * a->out_row_stride + head * v_dim, m * unit,
                                 m > -INFINITY ? 1.0f : 0.0f};
     }
-    pc__merge(a->part_count, states, v_dim, a->out + at * v_dim, &lse);
+    pc__merge_parts(a->part_count, states, v_dim, a->out + at * v_dim, &lse);
     if (a->lse)
         a->lse[at] = lse / unit;
     return PC_OK;

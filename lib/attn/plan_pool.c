@@ -34,7 +34,7 @@ size_t pc__kv_pool_pages(const pc__plan_exec *exec, pc__head_call of, pc__kv_poo
 }
 
 /* Cache lines of a row of K or V, whichever is longer. */
-static size_t row_lines(const pc__plan *plan, const pc__kv_pool *pool)
+static size_t row_lines(const pc__row_plan *plan, const pc__kv_pool *pool)
 {
     size_t dims = (size_t)(plan->shape.k_dim > plan->shape.v_dim ? plan->shape.k_dim
                                                                  : plan->shape.v_dim);

@@ -6,7 +6,7 @@
 
 /* Walks through the sections of a row. */
 typedef struct section_walk {
-    const pc__plan *plan;
+    const pc__row_plan *plan;
     size_t span, end;
     uint32_t at;      /* next token of the span */
     uint32_t visible; /* visible tokens of the chunk so far */
@@ -14,7 +14,7 @@ typedef struct section_walk {
     uint32_t lo, hi;
 } section_walk;
 
-static section_walk walk_row(const pc__plan *plan, size_t row)
+static section_walk walk_row(const pc__row_plan *plan, size_t row)
 {
     return (section_walk){.plan = plan, .span = plan->first[row], .end = plan->first[row + 1]};
 }
@@ -22,7 +22,7 @@ static section_walk walk_row(const pc__plan *plan, size_t row)
 /* 0: no section is left. */
 static int next_section(section_walk *w)
 {
-    const pc__row_span *s;
+    const pc__kv_span *s;
     for (; w->span < w->end; w->span++, w->at = 0) {
         uint32_t end_of_section;
         s = &w->plan->spans[w->span];
@@ -40,7 +40,7 @@ static int next_section(section_walk *w)
     return 0;
 }
 
-pc_status pc__plan_count_slots(pc__plan *plan)
+pc_status pc__plan_count_slots(pc__row_plan *plan)
 {
     for (size_t row = 0; row < plan->rows; row++) {
         size_t slots = 0;
@@ -61,7 +61,7 @@ static int compare_distance(const void *a, const void *b)
 }
 
 /* The distinct (row position - span start); their angles are computed once. */
-void pc__plan_collect_distances(pc__plan *plan)
+void pc__plan_collect_distances(pc__row_plan *plan)
 {
     size_t n = 0, unique = 0;
     for (size_t r = 0; r < plan->rows; r++)
@@ -97,7 +97,7 @@ static uint32_t number_of(section_numbers *n, pc__plan_draft *draft, const pc__k
     return n->id[slot] - 1;
 }
 
-static size_t count_pairs(const pc__plan *plan, const pc__plan_wave *wave)
+static size_t count_pairs(const pc__row_plan *plan, const pc__plan_wave *wave)
 {
     size_t pairs = 0;
     for (size_t i = plan->first[wave->first_row]; i < plan->first[wave->first_row + wave->rows];
@@ -108,8 +108,8 @@ static size_t count_pairs(const pc__plan *plan, const pc__plan_wave *wave)
 
 static void add_pair(pc__plan_draft *draft, section_numbers *n, const section_walk *w, size_t row)
 {
-    const pc__plan *plan = w->plan;
-    const pc__row_span *s = &plan->spans[w->span];
+    const pc__row_plan *plan = w->plan;
+    const pc__kv_span *s = &plan->spans[w->span];
     pc__plan_pair *pair = &draft->pairs[draft->pair_count++];
     const int64_t *at;
     *pair = (pc__plan_pair){.row = (uint32_t)row,
@@ -122,7 +122,7 @@ static void add_pair(pc__plan_draft *draft, section_numbers *n, const section_wa
     pair->section = number_of(n, draft, s->kv, w->lo / w->plan->limits.section);
 }
 
-static void divide_rows(pc__plan_draft *draft, section_numbers *n, const pc__plan *plan,
+static void divide_rows(pc__plan_draft *draft, section_numbers *n, const pc__row_plan *plan,
                         const pc__plan_wave *wave)
 {
     for (size_t row = wave->first_row; row < wave->first_row + wave->rows; row++)
@@ -135,7 +135,7 @@ static void divide_rows(pc__plan_draft *draft, section_numbers *n, const pc__pla
     draft->pair_first[draft->slot_count] = draft->pair_count;
 }
 
-pc_status pc__plan_draft_new(pc__plan_draft *draft, pc__plan *plan, const pc__plan_wave *wave)
+pc_status pc__plan_draft_new(pc__plan_draft *draft, pc__row_plan *plan, const pc__plan_wave *wave)
 {
     size_t pairs = count_pairs(plan, wave), size = 16;
     section_numbers n;

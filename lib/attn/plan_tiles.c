@@ -9,7 +9,7 @@
 static const uint32_t NONE = UINT32_MAX;
 
 typedef struct tile_maker {
-    pc__plan *plan;
+    pc__row_plan *plan;
     pc__plan_draft *draft;
     uint32_t *joined;      /* [sections] union-find: sections that a slot has in common */
     uint32_t *order;       /* [slots] by component, then by row */
@@ -24,7 +24,7 @@ typedef struct tile_maker {
     size_t depth;
 } tile_maker;
 
-static pc_status tile_maker_new(tile_maker *m, pc__plan *plan, pc__plan_draft *draft)
+static pc_status tile_maker_new(tile_maker *m, pc__row_plan *plan, pc__plan_draft *draft)
 {
     size_t sections = draft->section_count, slots = draft->slot_count, pairs = draft->pair_count;
     *m = (tile_maker){.plan = plan, .draft = draft};
@@ -114,7 +114,7 @@ static void open_tile(tile_maker *m, size_t first, size_t count)
     }
 }
 
-static int same_angles(const pc__plan *plan, const pc__plan_call *a, const pc__plan_call *b)
+static int same_angles(const pc__row_plan *plan, const pc__plan_call *a, const pc__plan_call *b)
 {
     if (a->slot != b->slot || a->slots != b->slots)
         return 0;
@@ -124,7 +124,7 @@ static int same_angles(const pc__plan *plan, const pc__plan_call *a, const pc__p
     return 1;
 }
 
-static void close_call(pc__plan *plan, pc__plan_tile *tile)
+static void close_call(pc__row_plan *plan, pc__plan_tile *tile)
 {
     pc__plan_call *call = &plan->calls[plan->call_count - 1];
     call->rotated = plan->call_count - 1 > tile->first && same_angles(plan, call - 1, call);
@@ -135,7 +135,7 @@ static void close_call(pc__plan *plan, pc__plan_tile *tile)
 /* Calls a section for every slot that it is next in: one call for each row of neighbours. */
 static pc_status call_section(tile_maker *m, pc__plan_tile *tile, uint32_t section)
 {
-    pc__plan *plan = m->plan;
+    pc__row_plan *plan = m->plan;
     const pc__plan_draft *d = m->draft;
     size_t from = plan->pair_count;
     uint32_t last = NONE;
@@ -190,7 +190,7 @@ static pc_status fill_tile(tile_maker *m, pc__plan_tile *tile)
 
 static pc_status make_tile(tile_maker *m, pc__plan_wave *wave, size_t first, size_t count)
 {
-    pc__plan *plan = m->plan;
+    pc__row_plan *plan = m->plan;
     pc__plan_tile *tile;
     pc_status status;
     PC__TRY_RETURN(pc__grow(m->draft->mem, (void **)&plan->tiles, &plan->tile_capacity,
@@ -218,7 +218,7 @@ static int longest_first(const void *a, const void *b)
  * tiles alone are work for all threads. */
 static size_t most_slots(const tile_maker *m)
 {
-    const pc__plan *plan = m->plan;
+    const pc__row_plan *plan = m->plan;
     size_t rows = plan->limits.tile_rows, share;
     if (!plan->shape.latent)
         return plan->group < rows ? rows / plan->group : 1;
@@ -230,9 +230,9 @@ static size_t most_slots(const tile_maker *m)
 
 /* Slots of a component of `slots` that are computed together. The costs are those of CPU kernels,
  * which go through chains. */
-static size_t tile_slots(const tile_maker *m, const pc__costs *costs, size_t slots)
+static size_t tile_slots(const tile_maker *m, const pc__cost_table *costs, size_t slots)
 {
-    const pc__plan *plan = m->plan;
+    const pc__row_plan *plan = m->plan;
     const pc__plan_limits *limits = &plan->limits;
     size_t most = most_slots(m);
     int cached = limits->section / PC__PAGE * pc__kv_page_bytes(&plan->shape) <= PC__CACHED_BYTES;
@@ -243,7 +243,7 @@ static size_t tile_slots(const tile_maker *m, const pc__costs *costs, size_t slo
 
 static pc_status make_tiles(tile_maker *m, pc__plan_wave *wave)
 {
-    const pc__costs *costs = pc__costs_of(m->plan->context);
+    const pc__cost_table *costs = pc__costs_of(m->plan->context);
     size_t first = 0;
     sort_slots(m);
     /* fill[p] is now where the slots of component p end */
@@ -261,7 +261,7 @@ static pc_status make_tiles(tile_maker *m, pc__plan_wave *wave)
     return PC_OK;
 }
 
-pc_status pc__plan_tiles(pc__plan *plan, pc__plan_draft *draft, pc__plan_wave *wave)
+pc_status pc__plan_tiles(pc__row_plan *plan, pc__plan_draft *draft, pc__plan_wave *wave)
 {
     tile_maker m;
     pc_status status = tile_maker_new(&m, plan, draft);

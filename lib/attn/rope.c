@@ -3,7 +3,7 @@
 
 #include <math.h>
 
-void pc__rope_angles(const pc__rope *rope, int64_t position, float *cosine, float *sine)
+void pc__rope_angles(const pc__rotation *rope, int64_t position, float *cosine, float *sine)
 {
     for (int32_t i = 0; i < rope->dims / 2; i++) {
         double angle = (double)position * rope->frequency[i], factor = (double)rope->factor;
@@ -33,7 +33,7 @@ static void rotate_pairs(size_t half, const float *restrict cosine, const float 
     }
 }
 
-void pc__rope_rotate(const pc__rope *rope, const float *cosine, const float *sine, float *x,
+void pc__rope_rotate(const pc__rotation *rope, const float *cosine, const float *sine, float *x,
                      size_t heads, size_t stride)
 {
     size_t half = (size_t)rope->dims / 2;

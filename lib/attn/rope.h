@@ -6,18 +6,18 @@
 
 #include "base/context.h"
 
-typedef struct pc__rope {
+typedef struct pc__rotation {
     int32_t dims;        /* the first `dims` of a head rotate, the rest is copied */
     int32_t interleaved; /* pairs are (2i, 2i+1); else (i, i + dims/2) */
     /* multiplies cos and sin (YaRN, LongRoPE), else 1; query and key each carry it once */
     float factor;
     double *frequency; /* [dims/2] angle per position */
-} pc__rope;
+} pc__rotation;
 
 /* cos and sin of one position, [dims/2] each, with the factor; computed in double, rounded once. */
-void pc__rope_angles(const pc__rope *rope, int64_t position, float *cosine, float *sine);
+void pc__rope_angles(const pc__rotation *rope, int64_t position, float *cosine, float *sine);
 /* Rotates `heads` vectors of `dim` floats in place; stride: floats between them. */
-void pc__rope_rotate(const pc__rope *rope, const float *cosine, const float *sine, float *x,
+void pc__rope_rotate(const pc__rotation *rope, const float *cosine, const float *sine, float *x,
                      size_t heads, size_t stride);
 
 #endif

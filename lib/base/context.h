@@ -10,7 +10,7 @@
 #include "base/mem.h"
 #include "base/options.h"
 
-typedef struct pc__pool pc__pool;
+typedef struct pc__thread_pool pc__thread_pool;
 
 enum { PC__WORK_BLOCKS = 6, PC__BACKEND_NAME = 32 };
 
@@ -27,10 +27,10 @@ struct pc_context {
     uint32_t device;             /* which of the backend's devices */
     struct pc__backend *backend; /* attn/backend.h; NULL: a program without backends */
     void (*free_backend)(struct pc__backend *backend);
-    pc__pool *pool;                        /* NULL: the application has its own, or threads is 1 */
+    pc__thread_pool *pool;                 /* NULL: the application has its own, or threads is 1 */
     _Atomic(void *) work[PC__WORK_BLOCKS]; /* base/work.h; NULL: none */
     atomic_size_t work_next;
-    _Atomic(const struct pc__costs *) costs; /* attn/costs.h; NULL: not read yet */
+    _Atomic(const struct pc__cost_table *) costs; /* attn/costs.h; NULL: not read yet */
     _Atomic(void *) own_costs; /* blocks to free; each begins with a pointer to the next */
 };
 

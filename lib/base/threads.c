@@ -13,7 +13,7 @@
 enum { SPINS = 4000 };
 static const unsigned SHUT = 1u << 31;
 
-struct pc__pool {
+struct pc__thread_pool {
     pc_allocator mem;
     pid_t process; /* that has the threads */
     pthread_t *threads;
@@ -37,14 +37,14 @@ static inline void relax(void)
 #endif
 }
 
-static void run_items(pc__pool *pool)
+static void run_items(pc__thread_pool *pool)
 {
     size_t i;
     while ((i = atomic_fetch_add_explicit(&pool->next, 1, memory_order_relaxed)) < pool->n)
         pool->body(pool->arg, i);
 }
 
-static uint64_t wait_for_epoch(pc__pool *pool, uint64_t last)
+static uint64_t wait_for_epoch(pc__thread_pool *pool, uint64_t last)
 {
     uint64_t now;
     for (int i = 0; i < SPINS; i++) {
@@ -60,7 +60,7 @@ static uint64_t wait_for_epoch(pc__pool *pool, uint64_t last)
 }
 
 /* body, arg and n may be read only from here until the worker leaves. */
-static int join_loop(pc__pool *pool)
+static int join_loop(pc__thread_pool *pool)
 {
     unsigned gate = atomic_load_explicit(&pool->gate, memory_order_relaxed);
     do {
@@ -73,7 +73,7 @@ static int join_loop(pc__pool *pool)
 
 static void *worker_main(void *arg)
 {
-    pc__pool *pool = arg;
+    pc__thread_pool *pool = arg;
     uint64_t epoch = 0;
     for (;;) {
         epoch = wait_for_epoch(pool, epoch);
@@ -86,7 +86,7 @@ static void *worker_main(void *arg)
     }
 }
 
-static void next_epoch(pc__pool *pool)
+static void next_epoch(pc__thread_pool *pool)
 {
     pthread_mutex_lock(&pool->lock);
     atomic_fetch_add_explicit(&pool->epoch, 1, memory_order_release);
@@ -103,9 +103,9 @@ void pc__mutex_init(pthread_mutex_t *mutex, int type)
     pthread_mutexattr_destroy(&attributes);
 }
 
-pc_status pc__pool_new(pc__pool **out, const pc_allocator *mem, uint32_t workers)
+pc_status pc__pool_new(pc__thread_pool **out, const pc_allocator *mem, uint32_t workers)
 {
-    pc__pool *pool = pc__calloc(mem, 1, sizeof *pool);
+    pc__thread_pool *pool = pc__calloc(mem, 1, sizeof *pool);
     *out = NULL;
     if (!pool)
         return PC_ERR_NOMEM;
@@ -131,7 +131,7 @@ pc_status pc__pool_new(pc__pool **out, const pc_allocator *mem, uint32_t workers
     return PC_OK;
 }
 
-static void end_threads(pc__pool *pool)
+static void end_threads(pc__thread_pool *pool)
 {
     atomic_store_explicit(&pool->stop, 1, memory_order_release);
     next_epoch(pool);
@@ -142,7 +142,7 @@ static void end_threads(pc__pool *pool)
     pthread_mutex_destroy(&pool->loop_lock);
 }
 
-void pc__pool_free(pc__pool *pool)
+void pc__pool_free(pc__thread_pool *pool)
 {
     if (!pool)
         return;
@@ -153,7 +153,7 @@ void pc__pool_free(pc__pool *pool)
     pc__free(&mem, pool);
 }
 
-static void pool_run(pc__pool *pool, size_t n, void (*body)(void *, size_t), void *arg)
+static void pool_run(pc__thread_pool *pool, size_t n, void (*body)(void *, size_t), void *arg)
 {
     pthread_mutex_lock(&pool->loop_lock);
     pool->body = body;

@@ -16,7 +16,7 @@ void pc__parallel(const pc_context *context, size_t n, void (*body)(void *arg, s
 /* A mutex of a type, such as PTHREAD_MUTEX_RECURSIVE. */
 void pc__mutex_init(pthread_mutex_t *mutex, int type);
 
-pc_status pc__pool_new(pc__pool **out, const pc_allocator *mem, uint32_t workers);
-void pc__pool_free(pc__pool *pool); /* NULL does nothing */
+pc_status pc__pool_new(pc__thread_pool **out, const pc_allocator *mem, uint32_t workers);
+void pc__pool_free(pc__thread_pool *pool); /* NULL does nothing */
 
 #endif

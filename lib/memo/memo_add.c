@@ -166,7 +166,7 @@ static void on_evicted(void *user, int64_t id)
 static pc_status index_prompt(pc_memo *memo, const add_item *item, int64_t id,
                               const uint16_t *metadata)
 {
-    const pc__memo_bucket *bucket = &memo->buckets[item->bucket];
+    const pc__bucket_facts *bucket = &memo->buckets[item->bucket];
     size_t layers = pc__memo_indexed_layers(memo);
     float *features = pc__calloc(&memo->mem, layers, PC__FEATURE_DIM * sizeof *features);
     pc_status status;

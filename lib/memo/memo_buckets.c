@@ -22,10 +22,10 @@ static pc_status check_bucket(const pc_memo *memo, size_t index, const char *cal
     return pc__check_process(memo->process, call, "the memo");
 }
 
-pc__memo_bucket pc__memo_bucket_now(const pc_memo *memo, size_t index)
+pc__bucket_facts pc__memo_bucket_now(const pc_memo *memo, size_t index)
 {
     pthread_rwlock_t *guard = (pthread_rwlock_t *)(uintptr_t)&memo->guard;
-    pc__memo_bucket bucket;
+    pc__bucket_facts bucket;
     pthread_rwlock_rdlock(guard);
     bucket = memo->buckets[index];
     pthread_rwlock_unlock(guard);
@@ -34,7 +34,7 @@ pc__memo_bucket pc__memo_bucket_now(const pc_memo *memo, size_t index)
 
 pc_status pc_memo_get_bucket(pc_memo *memo, size_t index, pc_memo_bucket *bucket)
 {
-    pc__memo_bucket b;
+    pc__bucket_facts b;
     pc_memo_bucket out;
     PC__TRY_RETURN(check_bucket(memo, index, "pc_memo_get_bucket"));
     b = pc__memo_bucket_now(memo, index);
@@ -65,7 +65,7 @@ uint32_t pc__memo_loss_kind(const pc_memo *memo, uint32_t bucket)
     return pc__memo_bucket_now(memo, bucket).tuning.loss;
 }
 
-void pc__memo_retune(pc__memo_bucket *bucket, const pc_memo_bucket *tuning)
+void pc__memo_retune(pc__bucket_facts *bucket, const pc_memo_bucket *tuning)
 {
     bucket->tuning = *tuning;
     bucket->loss_sum = bucket->loss_squares = 0;
@@ -74,7 +74,7 @@ void pc__memo_retune(pc__memo_bucket *bucket, const pc_memo_bucket *tuning)
 
 pc_status pc__memo_set_tuning(pc_memo *memo, uint32_t bucket, const pc_memo_bucket *tuning)
 {
-    pc__memo_bucket *b = &memo->buckets[bucket], before;
+    pc__bucket_facts *b = &memo->buckets[bucket], before;
     pc_status status;
     if (memo->options.flags & PC_MEMO_READ_ONLY)
         return pc__fail(PC_ERR_STATE, "%s: the memo was opened read-only", memo->dir.path);
@@ -171,7 +171,7 @@ int pc__memo_wants_verification(pc_memo *memo, uint32_t bucket)
 
 /* Above the limit by more than twice the standard error of the mean; by chance that happens to one
  * bucket in forty. */
-static int mean_has_drifted(const pc__memo_bucket *b)
+static int mean_has_drifted(const pc__bucket_facts *b)
 {
     double n = (double)b->verified, mean = b->loss_sum / n,
            variance = b->loss_squares / n - mean * mean;
@@ -182,14 +182,14 @@ static int mean_has_drifted(const pc__memo_bucket *b)
 }
 
 /* More hits above the limit of a single hit than the percentile allows, by two standard errors. */
-static int hits_have_drifted(const pc__memo_bucket *b)
+static int hits_have_drifted(const pc__bucket_facts *b)
 {
     double n = (double)b->verified, share = 1 - b->tuning.hit_percentile / 100;
     return b->tuning.hit_limit > 0 && b->tuning.hit_percentile > 0
            && (double)b->losses_over_limit > n * share + 2 * sqrt(n * share * (1 - share)) + 1e-9;
 }
 
-static int has_drifted(const pc__memo_bucket *b)
+static int has_drifted(const pc__bucket_facts *b)
 {
     enum { LEAST_CHECKS = 8 };
     return b->verified >= LEAST_CHECKS && (mean_has_drifted(b) || hits_have_drifted(b));
@@ -197,7 +197,7 @@ static int has_drifted(const pc__memo_bucket *b)
 
 void pc__memo_verified(pc_memo *memo, uint32_t bucket, double loss)
 {
-    pc__memo_bucket *b = &memo->buckets[bucket];
+    pc__bucket_facts *b = &memo->buckets[bucket];
     double mean = 0, limit = 0;
     int closed = 0, by_mean = 1;
     pthread_mutex_lock(&memo->counting);

@@ -84,7 +84,7 @@ static int is_near_enough(const pc_memo *memo, const pc__memo_found *found, cons
 static int needs_look_up(pc_memo *memo, const pc_input *input, const double *threshold,
                          pc__memo_found *found)
 {
-    const pc__memo_bucket *bucket = &memo->buckets[found->bucket];
+    const pc__bucket_facts *bucket = &memo->buckets[found->bucket];
     const pc__memo_entry *entry;
     pc__id id;
     int look = 0;

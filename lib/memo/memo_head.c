@@ -33,7 +33,7 @@ static const pc__field head_fields[] = {
     HEAD(52, hidden),    HEAD(56, maps.format), HEAD(60, bucket_count), HEAD(64, layerwise),
     HEAD(68, outputs),   HEAD(72, output_pool)};
 
-#define BUCKET(at, member) PC__FIELD(pc__memo_bucket, at, member)
+#define BUCKET(at, member) PC__FIELD(pc__bucket_facts, at, member)
 static const pc__field bucket_fields[] = {BUCKET(0, least),
                                           BUCKET(4, most),
                                           BUCKET(8, trained),
@@ -129,7 +129,7 @@ static pc_status get_head(pc__memo_head *h, const uint8_t *in, size_t size, cons
 
 /* Reads the projector that the head names. If it is gone or another one, the bucket becomes
  * untrained and closed. */
-static pc_status read_projector(pc_memo *memo, pc__memo_bucket *b)
+static pc_status read_projector(pc_memo *memo, pc__bucket_facts *b)
 {
     char name[40];
     uint8_t *data = NULL;
@@ -157,7 +157,7 @@ static pc_status get_buckets(pc_memo *memo, const uint8_t *in, size_t bytes, con
     if (!memo->buckets)
         return PC_ERR_NOMEM;
     for (uint32_t b = 0; b < memo->head.bucket_count; b++, in += bytes) {
-        pc__memo_bucket *bucket = &memo->buckets[b];
+        pc__bucket_facts *bucket = &memo->buckets[b];
         uint32_t before = b ? memo->buckets[b - 1].most : 0;
         pc__fields_get(bucket, in, PC__FIELDS(bucket_fields));
         if (bytes == BUCKET_BYTES)

@@ -178,7 +178,7 @@ static pc_status build_lengths(bucket_rows *r, pc__index **out)
 }
 
 pc_status pc__memo_index_build(const pc_memo *memo, const pc__projector *projector,
-                               const pc__memo_bucket *saved, pc__index **out,
+                               const pc__bucket_facts *saved, pc__index **out,
                                uint64_t *unsaved_cost)
 {
     size_t indexed_layers = pc__memo_indexed_layers(memo);
@@ -222,7 +222,7 @@ pc_status pc__memo_index_add(pc_memo *memo, size_t tokens, const float *features
 {
     size_t indexed_layers = pc__memo_indexed_layers(memo);
     pc__index **indexes = &memo->lengths[tokens * indexed_layers];
-    pc__memo_bucket *bucket = &memo->buckets[pc__memo_bucket_of(memo, tokens)];
+    pc__bucket_facts *bucket = &memo->buckets[pc__memo_bucket_of(memo, tokens)];
     for (size_t u = 0; u < indexed_layers; u++) {
         if (!indexes[u])
             PC__TRY_RETURN(new_index(memo, 1, &indexes[u]));

@@ -34,7 +34,7 @@ typedef struct pc__memo_index_reader {
 } pc__memo_index_reader;
 /* bucket NULL: no file. A damaged file is logged. PC_ERR_NOMEM only. */
 pc_status pc__memo_index_reader_open(pc__memo_index_reader *out, const pc_memo *memo,
-                                     const pc__memo_bucket *bucket);
+                                     const pc__bucket_facts *bucket);
 void pc__memo_index_reader_close(pc__memo_index_reader *reader);
 /* The index of a length and layer, with only those of the rows that it has; it had *dropped others.
  * *out NULL: no usable index. PC_ERR_NOMEM only. */

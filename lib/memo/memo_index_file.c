@@ -76,7 +76,7 @@ done:
 }
 
 pc_status pc__memo_index_reader_open(pc__memo_index_reader *out, const pc_memo *memo,
-                                     const pc__memo_bucket *bucket)
+                                     const pc__bucket_facts *bucket)
 {
     struct stat st;
     pc_status status;
@@ -194,7 +194,7 @@ pc_status pc__memo_index_load(pc__memo_index_reader *reader, const pc__memo_inde
 /* An index file that is being written. */
 typedef struct index_save {
     pc_memo *memo;
-    const pc__memo_bucket *bucket;
+    const pc__bucket_facts *bucket;
     pc__index_file_head head;
     pc__bytes bytes; /* of the current index */
     uint64_t at;
@@ -299,7 +299,7 @@ static pc_status write_index_file(index_save *k)
     return status < 0 ? status : committed;
 }
 
-static pc_status save_bucket(pc_memo *memo, const pc__memo_bucket *bucket)
+static pc_status save_bucket(pc_memo *memo, const pc__bucket_facts *bucket)
 {
     index_save k = {.memo = memo, .bucket = bucket, .bytes = {.mem = &memo->mem}};
     pc_status status = list_sections(&k);
@@ -314,7 +314,7 @@ pc_status pc__memo_index_save(pc_memo *memo)
 {
     pc_status status = PC_OK;
     for (uint32_t b = 0; b < memo->head.bucket_count && status >= 0; b++) {
-        pc__memo_bucket *bucket = &memo->buckets[b];
+        pc__bucket_facts *bucket = &memo->buckets[b];
         pthread_rwlock_rdlock(&memo->guard);
         uint64_t unsaved_cost = bucket->unsaved_cost;
         int is_due = bucket->trained && unsaved_cost >= LEAST_COST

@@ -23,7 +23,7 @@ enum {
     PC__MEMO_LEAST_RECORDS = 32    /* for training a projector */
 };
 
-typedef struct pc__memo_bucket {
+typedef struct pc__bucket_facts {
     uint32_t least, most;     /* tokens */
     pc__projector *projector; /* random weights until it is trained; it pools inputs even so */
     size_t pooled;            /* its cells; training does not change their number */
@@ -37,7 +37,7 @@ typedef struct pc__memo_bucket {
     uint64_t verified;
     /* Cost (pc__memo_index_cost) of what the index file lacks. */
     uint64_t unsaved_cost;
-} pc__memo_bucket;
+} pc__bucket_facts;
 
 typedef struct pc__memo_head {
     pc__map_signature maps;
@@ -71,7 +71,7 @@ struct pc_memo {
     pc__map_store *maps;
     pthread_mutex_t writer; /* one thread adds, trains or tunes; locked before `guard` */
     pthread_rwlock_t guard; /* of all below; never held during a callback */
-    pc__memo_bucket *buckets;
+    pc__bucket_facts *buckets;
     /* [most tokens of the last bucket + 1][pc__memo_indexed_layers]; NULL: no record of that length
      */
     pc__index **lengths;
@@ -104,9 +104,9 @@ pc_status pc__memo_projector_write(const pc_memo *memo, const pc__projector *pro
 pc_status pc__memo_head_read(pc_memo *memo);
 
 /* ---- memo_buckets.c: a copy, made under `guard` */
-pc__memo_bucket pc__memo_bucket_now(const pc_memo *memo, size_t index);
+pc__bucket_facts pc__memo_bucket_now(const pc_memo *memo, size_t index);
 /* Sets the tuning, and forgets losses verified before. Under `guard` for writing. */
-void pc__memo_retune(pc__memo_bucket *bucket, const pc_memo_bucket *tuning);
+void pc__memo_retune(pc__bucket_facts *bucket, const pc_memo_bucket *tuning);
 
 /* ---- memo_index_file.c: writes index files where they lack enough to be worth it. Under `writer`.
  * An error is logged, too: a memo works without them. */
@@ -128,7 +128,7 @@ void pc__memo_entries_free(pc_memo *memo);
  * them from the bucket's index file as far as they are there, unless `saved` is NULL; the rest is
  * computed from pooled inputs. *unsaved_cost: of what the file lacks. */
 pc_status pc__memo_index_build(const pc_memo *memo, const pc__projector *projector,
-                               const pc__memo_bucket *saved,
+                               const pc__bucket_facts *saved,
                                pc__index **by_length /* [most - least + 1][indexed layers] */,
                                uint64_t *unsaved_cost);
 void pc__memo_index_free(pc__index **by_length, size_t count);

@@ -113,7 +113,7 @@ static pc_status make_buckets(pc_memo *memo, const uint32_t *wanted, size_t coun
 static pc_status make_projectors(pc_memo *memo)
 {
     for (uint32_t b = 0; b < memo->head.bucket_count; b++) {
-        pc__memo_bucket *bucket = &memo->buckets[b];
+        pc__bucket_facts *bucket = &memo->buckets[b];
         pc__projector_shape shape = {
             .hidden = memo->head.hidden, .min_tokens = bucket->least, .max_tokens = bucket->most};
         if (!bucket->projector)
@@ -160,7 +160,7 @@ static pc_status enter_records(pc_memo *memo)
     pc__map_store_get_stats(memo->maps, &s);
     if (memo->entry_count < s.live)
         return PC_ERR_NOMEM;
-    for (pc__memo_bucket *b = memo->buckets; b < memo->buckets + memo->head.bucket_count; b++)
+    for (pc__bucket_facts *b = memo->buckets; b < memo->buckets + memo->head.bucket_count; b++)
         if (b->trained)
             PC__TRY_RETURN(pc__memo_index_build(
                 memo, b->projector, b, memo->lengths + b->least * pc__memo_indexed_layers(memo),

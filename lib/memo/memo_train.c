@@ -51,7 +51,7 @@ static float pair_label(void *user, size_t i, size_t j)
 static pc_status list_records(bucket_training *l)
 {
     pc_memo *memo = l->memo;
-    const pc__memo_bucket *bucket = &memo->buckets[l->bucket];
+    const pc__bucket_facts *bucket = &memo->buckets[l->bucket];
     size_t seen = 0, step;
     pthread_rwlock_rdlock(&memo->guard);
     step = bucket->records * l->indexed_layers / MOST_ITEMS + 1;
@@ -177,7 +177,7 @@ static pc_status run_training(bucket_training *l)
 static pc_status install_projector(bucket_training *l)
 {
     pc_memo *memo = l->memo;
-    pc__memo_bucket *bucket = &memo->buckets[l->bucket], before;
+    pc__bucket_facts *bucket = &memo->buckets[l->bucket], before;
     size_t lengths = (bucket->most - bucket->least + 1) * l->indexed_layers,
            first = bucket->least * l->indexed_layers;
     pc__index **indexes = pc__calloc(&memo->mem, lengths, sizeof *indexes), *swap;

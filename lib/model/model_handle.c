@@ -177,8 +177,8 @@ pc_status pc_tokenize(const pc_model *model, const char *text, size_t size, uint
     PC__TRY_RETURN(pc__check_flags("pc_tokenize", flags, PC_TOKENIZE_SPECIAL | PC_TOKENIZE_BOS));
     *count = 0;
     if (model->tokenizer)
-        return pc__tokenize(model->tokenizer, text ? text : "", size, flags, tokens, capacity,
-                            count);
+        return pc__text_to_tokens(model->tokenizer, text ? text : "", size, flags, tokens, capacity,
+                                  count);
     return tokenize_by_ops(model, text ? text : "", size, flags, tokens, capacity, count);
 }
 
@@ -192,7 +192,7 @@ pc_status pc_detokenize(const pc_model *model, const int32_t *tokens, size_t cou
     PC__TRY_RETURN(pc__check_flags("pc_detokenize", flags, PC_TOKENIZE_SPECIAL));
     *size = 0;
     if (model->tokenizer)
-        return pc__detokenize(model->tokenizer, tokens, count, flags, text, capacity, size);
+        return pc__tokens_to_text(model->tokenizer, tokens, count, flags, text, capacity, size);
     if (!model->ops.detokenize)
         return pc__fail(PC_ERR_UNSUPPORTED, "the model has no detokenizer");
     pc__model_enter(model, PC_OVERLAP_TEXT);

@@ -43,7 +43,7 @@ static int64_t shift_of(const resolver *r, const pc__node *node)
     return outermost ? r->shift[outermost->index] : 0;
 }
 
-static pc_status add_part(resolver *r, pc__part part)
+static pc_status add_part(resolver *r, pc__prompt_part part)
 {
     pc_status status = pc__grow(r->env->mem, (void **)&r->out->parts, &r->part_capacity,
                                 r->out->part_count + 1, sizeof *r->out->parts);
@@ -61,7 +61,7 @@ static pc_status add_part(resolver *r, pc__part part)
  * schema. */
 static pc_status end_text(resolver *r, int last)
 {
-    pc__part part = {.kind = PC__PART_TEXT};
+    pc__prompt_part part = {.kind = PC__PART_TEXT};
     pc_status status = PC_OK;
     pc__literal_adjust(&r->literal, PC__BLANKS_NONE);
     part.start = last && !r->shift && r->cursor < r->tree->length ? r->tree->length : r->cursor;
@@ -173,7 +173,7 @@ static pc_status add_argument(resolver *r, const pc__node *module, const pc__ele
                               const pc__attribute *a)
 {
     const pc__node *p;
-    pc__part part = {.kind = PC__PART_ARGUMENT};
+    pc__prompt_part part = {.kind = PC__PART_ARGUMENT};
     PC__TRY_RETURN(child_named(r, module, a->name, PC__NODE_PARAMETER, &p));
     if (!p)
         return no_such_parameter(module, e, a->name);
@@ -276,12 +276,12 @@ static pc_status add_schema_parts(resolver *r)
         const pc__node *node = r->tree->nodes[i];
         if (node->kind != PC__NODE_TEXT || !node->token_count || !r->imported[node->parent->index])
             continue;
-        pc__part part = {.kind = node->uncached ? PC__PART_UNCACHED : PC__PART_CACHED,
-                         .node = node,
-                         .path = pc__strdup(r->env->mem, node->path),
-                         .tokens = node->tokens,
-                         .count = node->token_count,
-                         .start = node->start + shift_of(r, node)};
+        pc__prompt_part part = {.kind = node->uncached ? PC__PART_UNCACHED : PC__PART_CACHED,
+                                .node = node,
+                                .path = pc__strdup(r->env->mem, node->path),
+                                .tokens = node->tokens,
+                                .count = node->token_count,
+                                .start = node->start + shift_of(r, node)};
         PC__TRY_RETURN(add_part(r, part));
         PC__TRY_RETURN(pc__conversation_note_pieces(&r->talk, part.start, 0, node->pieces,
                                                     node->piece_count, node->text));
@@ -311,14 +311,14 @@ static pc_status list_imports(resolver *r)
     return PC_OK;
 }
 
-static int part_rank(const pc__part *part)
+static int part_rank(const pc__prompt_part *part)
 {
     return pc__part_is_given(part) ? 0 : (int)part->kind;
 }
 
 static int compare_parts(const void *a, const void *b)
 {
-    const pc__part *x = a, *y = b;
+    const pc__prompt_part *x = a, *y = b;
     if (x->start != y->start)
         return x->start < y->start ? -1 : 1;
     return part_rank(x) - part_rank(y);
@@ -433,7 +433,7 @@ pc_status pc__resolve(pc__resolved **out, const pc__pml_env *env, const pc__sche
 pc_status pc__resolve_slot(pc__resolved **out, const pc__pml_env *env, const pc__schema_tree *tree,
                            int32_t *tokens, size_t count)
 {
-    pc__part part = {
+    pc__prompt_part part = {
         .kind = PC__PART_TEXT, .tokens = tokens, .count = count, .start = tree->length};
     resolver r;
     pc_status status = start_resolver(&r, env, tree);

@@ -12,7 +12,7 @@ typedef enum pc__part_kind {
     PC__PART_UNCACHED /* of the schema, computed at every request */
 } pc__part_kind;
 
-typedef struct pc__part {
+typedef struct pc__prompt_part {
     pc__part_kind kind;
     const pc__node *node; /* of the schema: the text node; argument: the parameter; text: NULL */
     char *path;
@@ -20,11 +20,11 @@ typedef struct pc__part {
     size_t count;
     int64_t start;
     int is_block; /* of new text: its states are kept for later prompts (serve/prompt.h) */
-} pc__part;
+} pc__prompt_part;
 
 typedef struct pc__resolved {
     /* by start; of equal starts schema, then argument, then text */
-    pc__part *parts;
+    pc__prompt_part *parts;
     size_t part_count;
     const pc__node **modules; /* imported modules, document order (the root is the first) */
     size_t module_count;
@@ -35,7 +35,7 @@ typedef struct pc__resolved {
 } pc__resolved;
 
 /* A text of the schema, or a block of a prompt without PML; not new text. */
-static inline int pc__part_is_given(const pc__part *part)
+static inline int pc__part_is_given(const pc__prompt_part *part)
 {
     return part->kind == PC__PART_CACHED || part->kind == PC__PART_UNCACHED;
 }

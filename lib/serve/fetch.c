@@ -24,7 +24,7 @@ pc_status pc__fetch_start(pc__fetch *f, const pc_model *model, pc_cache *cache, 
     return f->items ? PC_OK : PC_ERR_NOMEM;
 }
 
-static void note_tier(uint32_t *tiers, const pc__load *load)
+static void note_tier(uint32_t *tiers, const pc__entry_load *load)
 {
     *tiers |= UINT32_C(1) << pc__load_tier(load);
 }
@@ -87,7 +87,7 @@ pc_status pc__fetch_store(const pc_model *model, pc_cache *cache, const pc__segm
     pc__image image;
     if (has_records)
         pc__segment_image(&image, model, facts);
-    return pc__cache_put(cache, &desc, has_records ? &image : NULL, segment, winner, reason);
+    return pc__cache_put_entry(cache, &desc, has_records ? &image : NULL, segment, winner, reason);
 }
 
 static pc__load_request want_segment(const pc_model *model, const pc__segment_facts *facts,
@@ -112,7 +112,7 @@ pc_status pc__fetch_prefetch(const pc_model *model, pc_cache *cache, const pc__s
     if (!pc__cache_has_lower(cache) || !pc__model_can_import(model))
         return PC_MISS;
     want = want_segment(model, facts, &image, &desc);
-    return pc__cache_prefetch(cache, &want);
+    return pc__cache_prefetch_entry(cache, &want);
 }
 
 pc_status pc__fetch_look_up(pc__fetch *f, size_t index, const pc__segment_facts *facts, double cost)
@@ -156,7 +156,7 @@ static outlook look_at(const pc__fetch *f, double now)
 {
     outlook o = {now, 1, 0};
     for (size_t i = 0; i < f->count; i++) {
-        const pc__load *load = f->items[i].load;
+        const pc__entry_load *load = f->items[i].load;
         double trust, due;
         if (!load || pc__load_is_done(load))
             continue;
@@ -210,13 +210,13 @@ static void count_bytes(pc__fetch *f, size_t index)
 
 pc_status pc__fetch_get(pc__fetch *f, size_t index, pc_segment **out, uint32_t *tier)
 {
-    pc__load *load = f->count ? f->items[index].load : NULL;
+    pc__entry_load *load = f->count ? f->items[index].load : NULL;
     uint32_t reason;
     pc_status status;
     *out = NULL;
     if (!load)
         return PC_MISS;
-    status = pc__load_wait(load, 0, out, &reason);
+    status = pc__entry_load_wait(load, 0, out, &reason);
     if (status == PC_AGAIN)
         return status;
     f->items[index].reason = reason;
@@ -282,7 +282,7 @@ void pc__fetch_finish_streams(pc__fetch *f)
 
 int pc__fetch_is_pending(const pc__fetch *f, size_t index)
 {
-    const pc__load *load = f->count ? f->items[index].load : NULL;
+    const pc__entry_load *load = f->count ? f->items[index].load : NULL;
     return load && (!pc__load_is_done(load) || pc__load_succeeded(load));
 }
 

@@ -19,10 +19,10 @@
 #include "store/cache.h"
 
 typedef struct pc__fetch_item {
-    pc__load *load;   /* NULL: not looked up, or handed over */
-    uint32_t reason;  /* PC_REASON_… why it has not come; NONE: not looked up */
-    uint8_t streamed; /* handed over before all of its layers were there; its load stays */
-    uint8_t counted;  /* the bytes of its load are in `bytes` */
+    pc__entry_load *load; /* NULL: not looked up, or handed over */
+    uint32_t reason;      /* PC_REASON_… why it has not come; NONE: not looked up */
+    uint8_t streamed;     /* handed over before all of its layers were there; its load stays */
+    uint8_t counted;      /* the bytes of its load are in `bytes` */
 } pc__fetch_item;
 
 typedef struct pc__fetch {
@@ -78,7 +78,7 @@ pc_status pc__fetch_prefetch(const pc_model *model, pc_cache *cache,
  * measured: by the weights that the call reads and multiplies (pc_model_info), 0 if unknown. */
 double pc__fetch_cost(const pc_model *model, pc_cache *cache, size_t tokens);
 
-/* Stores a computed segment in RAM and in the tiers below (pc__cache_put). `how` gives
+/* Stores a computed segment in RAM and in the tiers below (pc__cache_put_entry). `how` gives
  * cost, lifetime, priority and on_reuse; the rest of its fields come from the facts. */
 pc_status pc__fetch_store(const pc_model *model, pc_cache *cache, const pc__segment_facts *facts,
                           const pc__entry_desc *how, pc_segment *segment, pc_segment **winner,

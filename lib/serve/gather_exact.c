@@ -27,7 +27,7 @@ typedef struct exact_gather {
     double call_seconds; /* a token, of the last call */
 } exact_gather;
 
-static const pc__part *part_at(const exact_gather *e, size_t p)
+static const pc__prompt_part *part_at(const exact_gather *e, size_t p)
 {
     return &e->base.request->prompt->parts[p];
 }
@@ -39,7 +39,7 @@ static int needs(const pc__gather *g, size_t p)
            && !(e->behind && pc__part_is_cached(part_at(e, p)));
 }
 
-static int has_one_tenant(const exact_gather *e, const pc__part *part)
+static int has_one_tenant(const exact_gather *e, const pc__prompt_part *part)
 {
     return pc__request_tenant_at(&e->tenants, part->start)
            == pc__request_tenant_at(&e->tenants, part->start + (int64_t)part->count - 1);
@@ -48,7 +48,7 @@ static int has_one_tenant(const exact_gather *e, const pc__part *part)
 static int is_kept(const pc__gather *g, size_t p)
 {
     const exact_gather *e = (const exact_gather *)g;
-    const pc__part *part = part_at(e, p);
+    const pc__prompt_part *part = part_at(e, p);
     return needs(g, p)
            && (pc__part_is_cached(part)
                || (p < e->blocks && !pc__part_is_given(part) && has_one_tenant(e, part)));
@@ -74,7 +74,7 @@ static int parts_overlap(const exact_gather *e)
 {
     int64_t end = INT64_MIN;
     for (size_t p = 0; p < e->base.request->prompt->part_count; p++) {
-        const pc__part *part = part_at(e, p);
+        const pc__prompt_part *part = part_at(e, p);
         if (part->count && part->start < end)
             return 1;
         if (part->count)
@@ -93,7 +93,7 @@ static void name_keys(exact_gather *e)
         if (part_at(e, p)->count && pc__part_is_cached(part_at(e, p)))
             pc__key_chain_pass(&chain, part_at(e, p)->start, &r->parts[p].key);
     for (size_t p = 0; p < e->base.parts; p++) {
-        const pc__part *part = part_at(e, p);
+        const pc__prompt_part *part = part_at(e, p);
         if (needs(&e->base, p))
             r->parts[p].key = pc__key_chain_next(&chain, part->start, part->tokens, part->count);
         else if (part->count && !first)
@@ -131,7 +131,7 @@ static pc_status name_new_text(pc__gather *g)
 static pc__id content_of(const pc__gather *g, size_t p)
 {
     const exact_gather *e = (const exact_gather *)g;
-    const pc__part *part = part_at(e, p);
+    const pc__prompt_part *part = part_at(e, p);
     return pc__segment_key(&pc__request_tenant_at(&e->tenants, part->start)->base, NULL, 0, 0,
                            part->tokens, NULL, part->count);
 }
@@ -147,7 +147,7 @@ static const pc__id *parent_of(const exact_gather *e, size_t p)
 static pc__segment_facts facts_of(const pc__gather *g, size_t p)
 {
     const exact_gather *e = (const exact_gather *)g;
-    const pc__part *part = part_at(e, p);
+    const pc__prompt_part *part = part_at(e, p);
     return (pc__segment_facts){.key = &g->request->parts[p].key,
                                .parent = parent_of(e, p),
                                .salt = &pc__request_tenant_at(&e->tenants, part->start)->salt,
@@ -210,7 +210,7 @@ static size_t call_end(const exact_gather *e, size_t first)
     int64_t last = INT64_MIN;
     size_t p = first;
     for (; p < g->parts; p++) {
-        const pc__part *part = part_at(e, p);
+        const pc__prompt_part *part = part_at(e, p);
         if (!part->count || (g->request->parts[p].segment && is_seen_in_order(e, p)))
             continue;
         if (g->request->parts[p].segment || part->start <= last
@@ -237,7 +237,7 @@ static void fill_call(const exact_gather *e, pc__encode_call *call)
 {
     const pc__request *r = e->base.request;
     for (size_t p = 0; p < r->prompt->part_count; p++) {
-        const pc__part *part = part_at(e, p);
+        const pc__prompt_part *part = part_at(e, p);
         if (is_seen(e, p))
             pc__encode_call_see(call, r->parts[p].segment, part->start);
         else if (p >= e->first && p < e->end && part->count)

@@ -47,7 +47,7 @@ static pc_status name_leaves(pc__gather *g)
     if (!u->leaf)
         return PC_ERR_NOMEM;
     for (size_t p = 0; p < g->parts; p++) {
-        const pc__part *part = &r->prompt->parts[p];
+        const pc__prompt_part *part = &r->prompt->parts[p];
         u->leaf[p] = pc__part_is_cached(part) && part->count ? choose_leaf(u, part->node)
                                                              : PC__NO_LEAF;
         if (u->leaf[p] != PC__NO_LEAF)
@@ -155,7 +155,7 @@ static pc_status compute_missing(pc__gather *g)
 static int saw_the_prompt(const units_gather *u, size_t p)
 {
     const pc__recipe *recipe = u->work.recipe;
-    const pc__part *parts = u->base.request->prompt->parts;
+    const pc__prompt_part *parts = u->base.request->prompt->parts;
     const pc__leaf *leaf = &recipe->leaves[u->leaf[p]];
     const pc__unit *unit = &recipe->units[leaf->unit];
     size_t at = 0;

@@ -28,8 +28,8 @@ void pc__call_drop(const pc_model *model, void *sequence); /* NULL: does nothing
 
 /* Its states are less exact than computed ones: stored in I8, or through a lossy codec. */
 int pc__segment_is_lossy(const pc_segment *segment);
-/* As pc__cache_get; PC_MISS if this model cannot use what RAM has. Another application's runtime or
- * model with the same fingerprint may have put states there by the same key. */
+/* As pc__cache_get_entry; PC_MISS if this model cannot use what RAM has. Another application's
+ * runtime or model with the same fingerprint may have put states there by the same key. */
 pc_status pc__segment_find(const pc_model *model, pc_cache *cache, const pc__id *key,
                            const int32_t *tokens, size_t count, pc_segment **out);
 /* Wraps a payload of the model's (released in any case); `stored`: as for pc__call_encode. */

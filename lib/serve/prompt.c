@@ -58,7 +58,7 @@ pc_status pc__prompt_flags(uint64_t *flags, const char *call, const pc_prompt_op
 /* Parts [first, *end) are new text without a gap: returns its tokens. Or one other part: 0. */
 static size_t text_run(const pc__resolved *resolved, size_t first, size_t *end)
 {
-    const pc__part *parts = resolved->parts;
+    const pc__prompt_part *parts = resolved->parts;
     size_t count = 0, p = first;
     for (; p < resolved->part_count && parts[p].kind == PC__PART_TEXT; p++) {
         if (parts[p].start != parts[first].start + (int64_t)count)
@@ -76,7 +76,8 @@ static size_t block_count(size_t tokens)
 }
 
 /* Cuts tokens [count] into blocks and a rest; all are like `part` but for place and tokens. */
-static pc__part *cut_blocks(pc__part *to, const pc__part *part, int32_t *tokens, size_t count)
+static pc__prompt_part *cut_blocks(pc__prompt_part *to, const pc__prompt_part *part,
+                                   int32_t *tokens, size_t count)
 {
     size_t blocks = block_count(count);
     for (size_t i = 0; i <= blocks; i++) {
@@ -92,9 +93,10 @@ static pc__part *cut_blocks(pc__part *to, const pc__part *part, int32_t *tokens,
 }
 
 /* New text that has blocks, in one piece. */
-static pc__part *cut_run(pc_prompt *prompt, pc__part *to, int32_t *tokens, size_t first, size_t end)
+static pc__prompt_part *cut_run(pc_prompt *prompt, pc__prompt_part *to, int32_t *tokens,
+                                size_t first, size_t end)
 {
-    const pc__part *parts = prompt->resolved->parts;
+    const pc__prompt_part *parts = prompt->resolved->parts;
     size_t count = 0;
     for (size_t p = first; p < end; count += parts[p++].count)
         if (parts[p].count)
@@ -105,7 +107,7 @@ static pc__part *cut_run(pc_prompt *prompt, pc__part *to, int32_t *tokens, size_
 static void cut_texts(pc_prompt *prompt)
 {
     const pc__resolved *resolved = prompt->resolved;
-    pc__part *to = prompt->blocks;
+    pc__prompt_part *to = prompt->blocks;
     size_t used = 0;
     for (size_t p = 0, end; p < resolved->part_count; p = end) {
         size_t tokens = text_run(resolved, p, &end);
@@ -314,7 +316,7 @@ pc_status pc_prompt_load(pc_prompt **out, pc_schema *const *schemas, size_t coun
 static pc_status make_blocks(pc_prompt *prompt, size_t count)
 {
     static char no_path[1];
-    const pc__part whole = {.kind = PC__PART_CACHED, .path = no_path};
+    const pc__prompt_part whole = {.kind = PC__PART_CACHED, .path = no_path};
     size_t blocks = block_count(count);
     prompt->blocks = pc__calloc(&prompt->model->context->mem, blocks + 1, sizeof *prompt->blocks);
     if (!prompt->blocks)
@@ -412,7 +414,7 @@ pc_status pc_prompt_from_text(pc_prompt **out, const pc_model *model, const char
 /* ------------------------------------------------------------------ parts for callers */
 
 /* New text of a schema's prompt is listed as the prompt has it, not in blocks. */
-static const pc__part *listed_parts(const pc_prompt *prompt, size_t *count)
+static const pc__prompt_part *listed_parts(const pc_prompt *prompt, size_t *count)
 {
     *count = prompt->resolved ? prompt->resolved->part_count : prompt->part_count;
     return prompt->resolved ? prompt->resolved->parts : prompt->parts;
@@ -429,7 +431,7 @@ size_t pc_prompt_part_count(const pc_prompt *prompt)
 pc_status pc_prompt_get_part(const pc_prompt *prompt, size_t index, pc_part *part)
 {
     pc_part p = PC_PART_INIT;
-    const pc__part *from;
+    const pc__prompt_part *from;
     size_t count;
     if (!prompt || !part)
         return pc__fail(PC_ERR_INVALID, "pc_prompt_get_part: prompt or part is NULL");

@@ -14,14 +14,14 @@ enum { PC__BLOCK_TOKENS = 64 }; /* one block is one segment */
 struct pc_prompt {
     atomic_size_t references;
     pc_model *model;
-    pc_schema *schema;      /* NULL without PML */
-    pc__resolved *resolved; /* NULL without PML */
-    int32_t *tokens;        /* that `blocks` divide: all; with PML new text */
-    pc__part *blocks;       /* NULL: `resolved` has the parts */
-    pc_span *given;         /* [given_count] the segments of the first parts, from the caller */
+    pc_schema *schema;       /* NULL without PML */
+    pc__resolved *resolved;  /* NULL without PML */
+    int32_t *tokens;         /* that `blocks` divide: all; with PML new text */
+    pc__prompt_part *blocks; /* NULL: `resolved` has the parts */
+    pc_span *given;          /* [given_count] the segments of the first parts, from the caller */
     size_t given_count;
-    int given_exact;       /* each has seen exactly what stands before it */
-    const pc__part *parts; /* of `resolved` or `blocks` */
+    int given_exact;              /* each has seen exactly what stands before it */
+    const pc__prompt_part *parts; /* of `resolved` or `blocks` */
     size_t part_count;
     int64_t end; /* where generation starts */
 };
@@ -50,7 +50,7 @@ pc_status pc__check_tokens(const pc_model *model, const char *call, const int32_
 int64_t pc__prompt_position(const pc_prompt *prompt, size_t part, size_t token);
 
 /* A text of the schema without cache="false", or a block. */
-static inline int pc__part_is_cached(const pc__part *part)
+static inline int pc__part_is_cached(const pc__prompt_part *part)
 {
     return part->kind == PC__PART_CACHED;
 }

@@ -67,17 +67,17 @@ static void fill_parts(pc_prompt *prompt, const pc_span *spans, int64_t start, s
         span->hi = span->hi ? span->hi : (uint32_t)segment->tokens;
         pc__segment_ref(segment);
         int64_t first = span->start + relative_position(prompt->model, segment, span->lo);
-        prompt->blocks[s] = (pc__part){.kind = PC__PART_CACHED,
-                                       .path = no_path,
-                                       .tokens = segment->token_ids + span->lo,
-                                       .count = span->hi - span->lo,
-                                       .start = first};
+        prompt->blocks[s] = (pc__prompt_part){.kind = PC__PART_CACHED,
+                                              .path = no_path,
+                                              .tokens = segment->token_ids + span->lo,
+                                              .count = span->hi - span->lo,
+                                              .start = first};
     }
-    prompt->blocks[prompt->given_count] = (pc__part){.kind = PC__PART_TEXT,
-                                                     .path = no_path,
-                                                     .tokens = prompt->tokens,
-                                                     .count = token_count,
-                                                     .start = start};
+    prompt->blocks[prompt->given_count] = (pc__prompt_part){.kind = PC__PART_TEXT,
+                                                            .path = no_path,
+                                                            .tokens = prompt->tokens,
+                                                            .count = token_count,
+                                                            .start = start};
     prompt->parts = prompt->blocks;
     prompt->part_count = prompt->given_count + (token_count != 0);
     prompt->end = start + (int64_t)token_count;

@@ -25,7 +25,7 @@ static pc_status collect_rows(const pc__request *r, pc__prompt_row **rows, size_
     if (!*rows)
         return PC_ERR_NOMEM;
     for (size_t p = 0; p < r->prompt->part_count; p++) {
-        const pc__part *part = &r->prompt->parts[p];
+        const pc__prompt_part *part = &r->prompt->parts[p];
         for (size_t t = 0; t < part->count; t++)
             if (!r->parts[p].segment || r->again[r->parts[p].first + t])
                 (*rows)[(*count)++] = (pc__prompt_row){pc__prompt_position(r->prompt, p, t),

@@ -45,7 +45,7 @@ pc_status pc__request_repair_first(pc__request *r)
     if (r->prompt->part_count && r->parts[0].segment)
         opening = module_of(tree, r->prompt->parts[0].node);
     for (size_t p = 0; p < r->prompt->part_count; p++) {
-        const pc__part *part = &r->prompt->parts[p];
+        const pc__prompt_part *part = &r->prompt->parts[p];
         const pc__node *module = r->parts[p].segment ? module_of(tree, part->node) : NULL;
         if (!module || module == opening)
             continue;
@@ -93,7 +93,7 @@ static void add_reused(comparison *c, const pc__request *r)
 {
     scored *next = c->ranking;
     for (size_t p = 0; p < r->prompt->part_count; p++) {
-        const pc__part *part = &r->prompt->parts[p];
+        const pc__prompt_part *part = &r->prompt->parts[p];
         if (!r->parts[p].segment)
             continue;
         pc__encode_call_see(&c->reused, r->parts[p].segment, part->start);

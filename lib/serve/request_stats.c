@@ -25,7 +25,7 @@ static void judge_options(pc__request *r)
 void pc__request_judge(pc__request *r)
 {
     for (size_t p = 0; p < r->prompt->part_count; p++) {
-        const pc__part *part = &r->prompt->parts[p];
+        const pc__prompt_part *part = &r->prompt->parts[p];
         if (pc__part_is_given(part) && part->count
             && (pc__request_reuses_nothing(r) || !pc__part_is_cached(part)))
             pc__request_missed(r, p, PC_REASON_UNCACHED);
@@ -35,7 +35,7 @@ void pc__request_judge(pc__request *r)
 
 static void count_part(pc__request *r, size_t p, uint64_t again)
 {
-    const pc__part *part = &r->prompt->parts[p];
+    const pc__prompt_part *part = &r->prompt->parts[p];
     const pc__request_part *have = &r->parts[p];
     pc_stats *s = &r->stats;
     if (part->kind == PC__PART_UNCACHED)

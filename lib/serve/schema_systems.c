@@ -40,7 +40,7 @@ static void drop_entry(const pc_systems *s, system_entry *e)
 {
     for (size_t i = 0; e->pinned && i < e->keys->count; i++)
         if (e->pinned[i])
-            pc__cache_unpin(s->cache, &e->keys->leaves[i]);
+            pc__cache_unpin_entry(s->cache, &e->keys->leaves[i]);
     pc__free(&s->model->context->mem, e->pinned);
     pc__unit_keys_unref(e->keys);
     pc_schema_free(e->schema);
@@ -204,7 +204,7 @@ static pc_status pin_entry(const pc_systems *s, system_entry *e)
     if (!e->pinned)
         return PC_ERR_NOMEM;
     for (size_t i = 0; i < e->keys->count; i++) {
-        e->pinned[i] = pc__cache_pin(s->cache, &e->keys->leaves[i]) == PC_OK;
+        e->pinned[i] = pc__cache_pin_entry(s->cache, &e->keys->leaves[i]) == PC_OK;
         e->pin_count += e->pinned[i];
     }
     return e->pin_count == e->keys->count ? PC_OK : PC_MISS;

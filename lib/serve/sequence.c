@@ -185,7 +185,7 @@ static pc_status note_prompt(pc_sequence *s)
 {
     pc__sampler_drop(&s->sampler, s->sampler.history_count);
     for (size_t p = 0; p < s->prompt->part_count; p++) {
-        const pc__part *part = &s->prompt->parts[p];
+        const pc__prompt_part *part = &s->prompt->parts[p];
         if (pc__part_is_given(part))
             continue;
         PC__TRY_RETURN(pc__sampler_reserve(&s->sampler, part->count));

@@ -13,9 +13,9 @@
 
 /* A run that is loaded: parts into its own memory, or a segment as a whole. */
 typedef struct load_run {
-    pc__kv *kv;          /* counted; not of a shared run */
-    pc_segment *segment; /* counted; of a run that the sequence only reads */
-    pc__load **loads;    /* [parts] */
+    pc__kv *kv;             /* counted; not of a shared run */
+    pc_segment *segment;    /* counted; of a run that the sequence only reads */
+    pc__entry_load **loads; /* [parts] */
     size_t parts;
     uint32_t tier;
 } load_run;
@@ -171,7 +171,8 @@ static pc_status start_part(load_work *w, size_t r, size_t k)
         w->blocks[l] = kv->layer[l] + first / PC__PAGE * pc__kv_layer_page_bytes(&kv->shape);
     request.bytes = pc__image_bytes(&want);
     if (pc__tiers_have(tiers, PC_TIER_RAM))
-        status = pc__cache_get(w->saved.cache, &want.key, want.token_ids, want.tokens, &found);
+        status = pc__cache_get_entry(w->saved.cache, &want.key, want.token_ids, want.tokens,
+                                     &found);
     if (status < 0)
         return status;
     return pc__cache_load_into(w->saved.cache, &request, w->blocks, found, &w->runs[r].loads[k],
@@ -233,7 +234,7 @@ static pc_status finish_part(load_work *w, size_t r, size_t k)
     if (!l->loads[k])
         return PC_OK; /* RAM had it */
     (void)pc__load_await(l->loads[k], w->saved.until + 60, 0);
-    status = shared ? pc__load_wait(l->loads[k], 0, &l->segment, &w->reason)
+    status = shared ? pc__entry_load_wait(l->loads[k], 0, &l->segment, &w->reason)
                     : pc__load_filled(l->loads[k], &lossy, &other_kernels, &w->reason);
     if (status == PC_AGAIN || (status == PC_MISS && !w->reason)) {
         w->reason = PC_REASON_DEADLINE;

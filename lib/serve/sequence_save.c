@@ -188,8 +188,8 @@ static pc_status find_parts(save_work *w)
         for (size_t k = 0; !(run->flags & PC__RUN_SHARED) && k < pc__saved_keys(&w->head, run); k++)
             w->keys[n++] = run->keys[k];
     }
-    return pc__cache_find(w->saved.cache, w->keys, w->key_count, (uint32_t)w->saved.options.tiers,
-                          w->saved.until, w->has);
+    return pc__cache_find_keys(w->saved.cache, w->keys, w->key_count,
+                               (uint32_t)w->saved.options.tiers, w->saved.until, w->has);
 }
 
 /* ------------------------------------------------------------------ storing */
@@ -228,7 +228,7 @@ static pc_status store_part(save_work *w, size_t r, size_t k, uint32_t has)
                          w->bytes);
     image.blocks = w->blocks;
     desc = desc_of(w, key, tiers, part.count, pc__saved_part_ttl(&w->saved));
-    status = pc__cache_put_copy(w->saved.cache, &desc, &image, &reason);
+    status = pc__cache_put_entry_copy(w->saved.cache, &desc, &image, &reason);
     w->lost |= status == PC_MISS && reason;
     return status;
 }
@@ -247,7 +247,7 @@ static pc_status store_shared(save_work *w, size_t r)
                          w->bytes);
     image.block_count = 0;
     image.block_bytes = NULL;
-    status = pc__cache_put(w->saved.cache, &desc, &image, segment, NULL, &reason);
+    status = pc__cache_put_entry(w->saved.cache, &desc, &image, segment, NULL, &reason);
     w->lost |= status == PC_MISS && reason && !pc__cache_has_lower(w->saved.cache);
     w->lost |= status == PC_MISS && reason && w->persistent;
     return status;
@@ -347,7 +347,7 @@ static pc_status store_head(save_work *w, uint64_t slot)
     pc_status status;
     PC__TRY(pc__saved_head_write(&w->head, &bytes), done);
     /* from every tier: one that may not have this save must not answer with an older one */
-    PC__TRY(pc__cache_remove(w->saved.cache, &key, 0), done);
+    PC__TRY(pc__cache_remove_entry(w->saved.cache, &key, 0), done);
     pc__saved_head_image(&w->saved, &key, &image);
     block = (uint8_t *)bytes.data;
     size = bytes.size;
@@ -358,7 +358,7 @@ static pc_status store_head(save_work *w, uint64_t slot)
         status = pc__fail(PC_ERR_LIMIT, "pc_sequence_save: a head of %zu bytes", bytes.size);
         goto done;
     }
-    status = pc__cache_put_copy(w->saved.cache, &desc, &image, &reason);
+    status = pc__cache_put_entry_copy(w->saved.cache, &desc, &image, &reason);
     w->lost |= status == PC_MISS && reason;
 done:
     pc__bytes_free(&bytes);
@@ -381,7 +381,7 @@ static void remove_old_parts(save_work *w, const pc__saved_head *older, const pc
         const pc__saved_run *run = &older->runs[r];
         for (size_t k = 0; !(run->flags & PC__RUN_SHARED) && k < pc__saved_keys(older, run); k++)
             if (!has_key(&w->head, &run->keys[k]) && !has_key(last, &run->keys[k]))
-                (void)pc__cache_remove(w->saved.cache, &run->keys[k], 0);
+                (void)pc__cache_remove_entry(w->saved.cache, &run->keys[k], 0);
     }
 }
 

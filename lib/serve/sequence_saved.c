@@ -207,12 +207,12 @@ static pc_status find_record(const pc__saved *saved, const pc__image *want, pc_s
                                 .desc = &desc,
                                 .tiers = tiers,
                                 .deadline = saved->until};
-    pc__load *load;
+    pc__entry_load *load;
     pc_status status = PC_MISS;
     *out = NULL;
     *reason = PC_REASON_FIRST_USE;
     if (pc__tiers_have(tiers, PC_TIER_RAM))
-        status = pc__cache_get(saved->cache, &want->key, want->token_ids, want->tokens, out);
+        status = pc__cache_get_entry(saved->cache, &want->key, want->token_ids, want->tokens, out);
     if (status != PC_MISS)
         return status;
     /* RAM may have had no room for it: without it, the save before would be taken for the last */
@@ -220,7 +220,7 @@ static pc_status find_record(const pc__saved *saved, const pc__image *want, pc_s
     status = pc__cache_lookup_async(saved->cache, &request, &load, reason);
     if (status != PC_OK)
         return status;
-    status = pc__load_wait(load, saved->until + 1, out, reason);
+    status = pc__entry_load_wait(load, saved->until + 1, out, reason);
     pc__load_drop(load);
     if (status == PC_AGAIN)
         *reason = PC_REASON_DEADLINE;
@@ -296,8 +296,8 @@ static pc_status remove_parts(const pc__saved *saved, const pc__saved_head *head
     for (size_t r = 0; r < head->run_count; r++) {
         const pc__saved_run *run = &head->runs[r];
         for (size_t k = 0; !(run->flags & PC__RUN_SHARED) && k < pc__saved_keys(head, run); k++) {
-            pc_status status = pc__cache_remove(saved->cache, &run->keys[k],
-                                                (uint32_t)saved->options.tiers);
+            pc_status status = pc__cache_remove_entry(saved->cache, &run->keys[k],
+                                                      (uint32_t)saved->options.tiers);
             worst = status < 0 ? status : worst;
         }
     }
@@ -319,7 +319,7 @@ pc_status pc_sequence_forget(const pc_model *model, pc_cache *cache, const uint8
     status = pc__saved_read(&saved, heads, &newer, &reason);
     for (uint64_t slot = 0; slot < PC__SAVED_SLOTS; slot++) {
         pc__id id = pc__saved_slot(&saved, slot);
-        pc_status removed = pc__cache_remove(cache, &id, (uint32_t)saved.options.tiers);
+        pc_status removed = pc__cache_remove_entry(cache, &id, (uint32_t)saved.options.tiers);
         if (removed != PC_MISS && worst >= 0)
             worst = removed;
     }

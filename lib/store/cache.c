@@ -18,8 +18,8 @@ pc_status pc__cache_check(const pc_cache *cache, const char *call)
     return cache->process ? pc__check_process(cache->process, call, "the cache") : PC_OK;
 }
 
-pc_status pc__cache_get(pc_cache *cache, const pc__id *key, const int32_t *tokens, size_t count,
-                        pc_segment **out)
+pc_status pc__cache_get_entry(pc_cache *cache, const pc__id *key, const int32_t *tokens,
+                              size_t count, pc_segment **out)
 {
     uint32_t reason;
     pc_status status;
@@ -46,8 +46,8 @@ static pc_status set_description(pc_cache *cache, const pc__entry_desc *desc,
     return pc__segment_set_description(segment, &description);
 }
 
-pc_status pc__cache_put(pc_cache *cache, const pc__entry_desc *desc, const pc__image *image,
-                        pc_segment *segment, pc_segment **winner, uint32_t *reason)
+pc_status pc__cache_put_entry(pc_cache *cache, const pc__entry_desc *desc, const pc__image *image,
+                              pc_segment *segment, pc_segment **winner, uint32_t *reason)
 {
     uint32_t why = PC_REASON_NONE;
     pc_segment *stored = NULL;
@@ -144,13 +144,13 @@ pc__estimate *pc__cache_estimate(pc_cache *cache)
     return &cache->estimate;
 }
 
-pc_status pc__cache_pin(pc_cache *cache, const pc__id *key)
+pc_status pc__cache_pin_entry(pc_cache *cache, const pc__id *key)
 {
     PC__TRY_RETURN(pc__cache_check(cache, "a request"));
     return pc__ram_tier_pin(cache->ram, key, PC__PIN_INTERNAL, 0);
 }
 
-pc_status pc__cache_unpin(pc_cache *cache, const pc__id *key)
+pc_status pc__cache_unpin_entry(pc_cache *cache, const pc__id *key)
 {
     PC__TRY_RETURN(pc__cache_check(cache, "a request"));
     return pc__ram_tier_unpin(cache->ram, key, PC__PIN_INTERNAL);

@@ -1,10 +1,10 @@
 /* The cache: segments by key, in the RAM tier (store/ram/ram_tier.h) and in the tiers of records
  * below it (store/tier.h).
  *
- * A request looks in RAM with pc__cache_get. On a miss it may start a load from the lower tiers
- * with pc__cache_lookup_async, or join one that is running. It waits a little and then computes;
- * whichever ends first is used (pc__load_wait, polled from the encoder's `cancelled`). So a slow or
- * broken tier costs no more than that little waiting. */
+ * A request looks in RAM with pc__cache_get_entry. On a miss it may start a load from the lower
+ * tiers with pc__cache_lookup_async, or join one that is running. It waits a little and then
+ * computes; whichever ends first is used (pc__entry_load_wait, polled from the encoder's
+ * `cancelled`). So a slow or broken tier costs no more than that little waiting. */
 #ifndef PC_STORE_CACHE_H
 #define PC_STORE_CACHE_H
 
@@ -13,12 +13,12 @@
 #include "store/ram/ram_tier.h"
 #include "store/segment.h"
 
-typedef struct pc__load pc__load;
+typedef struct pc__entry_load pc__entry_load;
 
 /* PC_OK: *out is a new reference on a segment with these tokens. The caller checks whether it can
  * use the payload (pc__segment_serves). PC_MISS. */
-pc_status pc__cache_get(pc_cache *cache, const pc__id *key, const int32_t *tokens, size_t count,
-                        pc_segment **out);
+pc_status pc__cache_get_entry(pc_cache *cache, const pc__id *key, const int32_t *tokens,
+                              size_t count, pc_segment **out);
 
 /* What a request wants from below RAM. The load starts only if it pays: by recent measurements
  * (store/estimate.h) it should end before the request would have computed the segment, and all
@@ -40,51 +40,52 @@ typedef struct pc__load_request {
 } pc__load_request;
 /* PC_OK: *out is a reference on a load. PC_MISS: no tier has it, or *reason says why a load does
  * not pay. */
-pc_status pc__cache_lookup_async(pc_cache *cache, const pc__load_request *request, pc__load **out,
-                                 uint32_t *reason);
+pc_status pc__cache_lookup_async(pc_cache *cache, const pc__load_request *request,
+                                 pc__entry_load **out, uint32_t *reason);
 /* Waits until `until` (pc__now clock; 0: does not wait). PC_OK: *out is a new reference on the
  * complete segment; counts a hit, so call it once for each look-up. PC_AGAIN: not yet. PC_MISS: the
  * load has failed, *reason. */
-pc_status pc__load_wait(pc__load *load, double until, pc_segment **out, uint32_t *reason);
+pc_status pc__entry_load_wait(pc__entry_load *load, double until, pc_segment **out,
+                              uint32_t *reason);
 /* Waits only. 1: the load is done or, if `early`, pc__load_early would succeed. */
-int pc__load_await(pc__load *load, double until, int early);
+int pc__load_await(pc__entry_load *load, double until, int early);
 /* The segment before all of its layers are there, for owners that can compute with it
  * (pc__payload_ops.set_layer_stream). Each layer is waited for until `until` at most. Keep the load
  * as long as the segment, or until it is done. PC_MISS: not yet, or too late. */
-pc_status pc__load_early(pc__load *load, double until, pc_segment **out, uint32_t *tier);
+pc_status pc__load_early(pc__entry_load *load, double until, pc_segment **out, uint32_t *tier);
 /* PC_REASON_… why a layer did not come in time; else NONE. */
-uint32_t pc__load_stream_error(pc__load *load);
-/* 1: pc__load_wait would give PC_OK. Any thread; does not wait. */
-int pc__load_succeeded(const pc__load *load);
-/* 1: pc__load_wait would not give PC_AGAIN. Any thread; does not wait. */
-int pc__load_is_done(const pc__load *load);
+uint32_t pc__load_stream_error(pc__entry_load *load);
+/* 1: pc__entry_load_wait would give PC_OK. Any thread; does not wait. */
+int pc__load_succeeded(const pc__entry_load *load);
+/* 1: pc__entry_load_wait would not give PC_AGAIN. Any thread; does not wait. */
+int pc__load_is_done(const pc__entry_load *load);
 /* When it should be there, pc__now clock; earlier loads come first. */
-double pc__load_due(const pc__load *load);
+double pc__load_due(const pc__entry_load *load);
 /* The tier that it came from; until then, or after a failure, the tier that is asked first. */
-uint32_t pc__load_tier(const pc__load *load);
-uint64_t pc__load_bytes(const pc__load *load); /* read */
+uint32_t pc__load_tier(const pc__entry_load *load);
+uint64_t pc__load_bytes(const pc__entry_load *load); /* read */
 /* The caller no longer waits. A block that is being read is finished, and the segment goes into RAM
  * if there is room. NULL does nothing. */
-void pc__load_drop(pc__load *load);
+void pc__load_drop(pc__entry_load *load);
 /* Copies the states of one key into given memory, without a segment: from `segment` if that is not
  * NULL (the load takes the reference over, on failure too), else from the tiers of request->tiers
  * below RAM. Nothing of it gets into RAM. request->image has sizes of blocks; blocks [block_count]
  * are copied, their memory stays until pc__load_end. The request's ops, owner and desc are not
  * used. As pc__cache_lookup_async, but always a load of its own. */
 pc_status pc__cache_load_into(pc_cache *cache, const pc__load_request *request,
-                              uint8_t *const *blocks, pc_segment *segment, pc__load **out,
+                              uint8_t *const *blocks, pc_segment *segment, pc__entry_load **out,
                               uint32_t *reason);
 /* Of such a load that is done: PC_OK, with lossy and other_kernels as of a segment; PC_MISS,
  * *reason. */
-pc_status pc__load_filled(pc__load *load, uint32_t *lossy, uint32_t *other_kernels,
+pc_status pc__load_filled(pc__entry_load *load, uint32_t *lossy, uint32_t *other_kernels,
                           uint32_t *reason);
 /* Nobody waits for such a load any more. NULL does nothing. */
-void pc__load_give_up(pc__load *load);
+void pc__load_give_up(pc__entry_load *load);
 /* Gives up and drops it; when it returns, nothing is written to the given memory any more. It waits
  * for one block at most, and not for a load that has not begun. NULL does nothing. */
-void pc__load_end(pc__load *load);
+void pc__load_end(pc__entry_load *load);
 /* Loads into free room; nobody waits. PC_OK: started; PC_MISS. */
-pc_status pc__cache_prefetch(pc_cache *cache, const pc__load_request *request);
+pc_status pc__cache_prefetch_entry(pc_cache *cache, const pc__load_request *request);
 /* Of `tiers` (0: all): bits of the tiers of this cache that outlive the process and may be written
  * to. */
 uint32_t pc__cache_persistent(const pc_cache *cache, uint32_t tiers);
@@ -109,8 +110,8 @@ void pc__cache_request_running(pc_cache *cache, int by);
  * *winner (may be NULL) gets a reference to the stored one if it serves the owner of `segment`,
  * else NULL. `image` describes the segment beyond its payload (model, architecture, encoding …);
  * pc__payload_ops.describe adds shape and blocks. NULL: for RAM only. */
-pc_status pc__cache_put(pc_cache *cache, const pc__entry_desc *desc, const pc__image *image,
-                        pc_segment *segment, pc_segment **winner, uint32_t *reason);
+pc_status pc__cache_put_entry(pc_cache *cache, const pc__entry_desc *desc, const pc__image *image,
+                              pc_segment *segment, pc_segment **winner, uint32_t *reason);
 /* Of a segment in RAM: waits for room and writes it to the lower tiers that it was dropped from. */
 void pc__cache_write_dropped(pc_cache *cache, const pc__id *key, pc_segment *segment);
 /* An owner of payloads (pc_segment.owner) needs memory: evicts so many bytes of its idle segments
@@ -119,16 +120,16 @@ void pc__cache_write_dropped(pc_cache *cache, const pc__id *key, pc_segment *seg
 uint64_t pc__cache_free_for_owner(pc_cache *cache, const void *owner, uint64_t bytes);
 /* Bits 1 << PC_TIER_… of the tiers of `tiers` (0: all) that have each key, into has [count]. Counts
  * no look-up. A tier that does not answer before the deadline (pc__now clock) has nothing. */
-pc_status pc__cache_find(pc_cache *cache, const pc__id *keys, size_t count, uint32_t tiers,
-                         double deadline, uint32_t *has);
+pc_status pc__cache_find_keys(pc_cache *cache, const pc__id *keys, size_t count, uint32_t tiers,
+                              double deadline, uint32_t *has);
 /* Removes an entry from the tiers of `tiers` (0: all), also from those on the way there. PC_MISS:
  * none had it. An error of a tier: the others have removed it. */
-pc_status pc__cache_remove(pc_cache *cache, const pc__id *key, uint32_t tiers);
-/* As pc__cache_put without a segment: copies the states that `image` (with blocks) describes, if
- * they may stay in RAM or on the way to a lower tier. Nothing is copied otherwise. PC_EXISTS: RAM
- * has the key. PC_MISS: *reason. */
-pc_status pc__cache_put_copy(pc_cache *cache, const pc__entry_desc *desc, const pc__image *image,
-                             uint32_t *reason);
+pc_status pc__cache_remove_entry(pc_cache *cache, const pc__id *key, uint32_t tiers);
+/* As pc__cache_put_entry without a segment: copies the states that `image` (with blocks) describes,
+ * if they may stay in RAM or on the way to a lower tier. Nothing is copied otherwise. PC_EXISTS:
+ * RAM has the key. PC_MISS: *reason. */
+pc_status pc__cache_put_entry_copy(pc_cache *cache, const pc__entry_desc *desc,
+                                   const pc__image *image, uint32_t *reason);
 /* PC_ERR_INVALID: NULL. PC_ERR_STATE: a child after fork() has it from its parent. */
 pc_status pc__cache_check(const pc_cache *cache, const char *call);
 /* PC_ERR_INVALID: `tiers` (0: all) has bits of no tier, or of none that the cache has. */
@@ -136,8 +137,8 @@ pc_status pc__cache_check_tiers(const pc_cache *cache, uint64_t tiers, const cha
 /* 1: a segment with this content is in some tier, whatever its parent. Counts no look-up. */
 int pc__cache_has_content(pc_cache *cache, const pc__id *content);
 /* The library's own pins, counted. PC_MISS: not there. */
-pc_status pc__cache_pin(pc_cache *cache, const pc__id *key);
-pc_status pc__cache_unpin(pc_cache *cache, const pc__id *key);
+pc_status pc__cache_pin_entry(pc_cache *cache, const pc__id *key);
+pc_status pc__cache_unpin_entry(pc_cache *cache, const pc__id *key);
 const void *pc__cache_salt(const pc_cache *cache, size_t *size);
 pc_cache *pc__cache_ref(pc_cache *cache);
 void pc__cache_unref(pc_cache *cache);

@@ -52,8 +52,8 @@ static pc_status find_at_once(pc_cache *cache, pc__tier *tier, const pc__id *key
     return PC_OK;
 }
 
-pc_status pc__cache_find(pc_cache *cache, const pc__id *keys, size_t count, uint32_t tiers,
-                         double deadline, uint32_t *has)
+pc_status pc__cache_find_keys(pc_cache *cache, const pc__id *keys, size_t count, uint32_t tiers,
+                              double deadline, uint32_t *has)
 {
     memset(has, 0, count * sizeof *has);
     for (size_t i = 0; i < count && pc__tiers_have(tiers, PC_TIER_RAM); i++)
@@ -111,7 +111,7 @@ int pc__removals_have(const pc_cache *cache, const pc__id *key, uint32_t tier, u
 static pc_status note_removal(pc_cache *cache, const pc__id *key, uint32_t tiers)
 {
     removal *r = cache->has_lower ? pc__calloc(&cache->context->mem, 1, sizeof *r) : NULL;
-    pc__load *load;
+    pc__entry_load *load;
     if (!cache->has_lower)
         return PC_OK;
     if (!r)
@@ -119,7 +119,7 @@ static pc_status note_removal(pc_cache *cache, const pc__id *key, uint32_t tiers
     r->key = *key;
     r->tiers = tiers;
     pthread_mutex_lock(&cache->load_lock);
-    while ((load = PC__FIND_ID(&cache->loads, key, pc__load, by_key, desc.key)) != NULL
+    while ((load = PC__FIND_ID(&cache->loads, key, pc__entry_load, by_key, desc.key)) != NULL
            && load->storing && !pc__io_is_own_thread(cache->io))
         pthread_cond_wait(&cache->load_done, &cache->load_lock);
     if (cache->on_the_way) {
@@ -133,7 +133,7 @@ static pc_status note_removal(pc_cache *cache, const pc__id *key, uint32_t tiers
     return PC_OK;
 }
 
-pc_status pc__cache_remove(pc_cache *cache, const pc__id *key, uint32_t tiers)
+pc_status pc__cache_remove_entry(pc_cache *cache, const pc__id *key, uint32_t tiers)
 {
     pc_status worst = PC_MISS;
     PC__TRY_RETURN(note_removal(cache, key, tiers));
@@ -191,8 +191,8 @@ pc_status pc_cache_find(pc_cache *cache, const uint8_t *keys, size_t count, size
     if (!has)
         return PC_ERR_NOMEM;
     seconds = o.deadline_seconds > 0 ? o.deadline_seconds : cache->deadline;
-    status = pc__cache_find(cache, (const pc__id *)(const void *)keys, count, (uint32_t)o.tiers,
-                            pc__now() + seconds, has);
+    status = pc__cache_find_keys(cache, (const pc__id *)(const void *)keys, count,
+                                 (uint32_t)o.tiers, pc__now() + seconds, has);
     for (size_t i = 0; i < count && status >= 0; i++) {
         *found += *found == i && has[i];
         if (tiers)
@@ -217,7 +217,7 @@ pc_status pc_cache_remove(pc_cache *cache, const uint8_t *keys, size_t count, si
     PC__TRY_RETURN(pc__cache_check_tiers(cache, o.tiers, call));
     for (size_t i = 0; i < count; i++) {
         const pc__id *key = (const pc__id *)(const void *)(keys + i * sizeof(pc__id));
-        pc_status status = pc__cache_remove(cache, key, (uint32_t)o.tiers);
+        pc_status status = pc__cache_remove_entry(cache, key, (uint32_t)o.tiers);
         if (removed)
             *removed += status == PC_OK;
         if (status < 0)

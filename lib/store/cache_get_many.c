@@ -7,9 +7,9 @@
 #include "store/raw_states.h"
 
 typedef struct many_entry {
-    pc__load *load;      /* NULL: done at once, or settled */
-    pc__image *want;     /* of an entry that becomes a segment; what a joined load must be */
-    pc_segment *segment; /* counted */
+    pc__entry_load *load; /* NULL: done at once, or settled */
+    pc__image *want;      /* of an entry that becomes a segment; what a joined load must be */
+    pc_segment *segment;  /* counted */
     uint32_t tier, reason, lossy;
     int into; /* it has blocks */
     int is_done;
@@ -143,7 +143,7 @@ static pc_status start_from_ram(const many_request *r, pc_load *l, size_t i, con
     pc_segment *found = NULL;
     pc_status status = PC_MISS;
     if (pc__tiers_have((uint32_t)r->options.tiers, PC_TIER_RAM))
-        status = pc__cache_get(r->cache, &want->key, want->token_ids, want->tokens, &found);
+        status = pc__cache_get_entry(r->cache, &want->key, want->token_ids, want->tokens, &found);
     else
         atomic_fetch_add(&r->cache->counts.lookups, 1);
     if (status != PC_OK)
@@ -231,7 +231,7 @@ static void finish_entry(pc_load *l, many_entry *e)
 {
     uint32_t reason, other_kernels, tier = pc__load_tier(e->load);
     pc_status status = e->into ? pc__load_filled(e->load, &e->lossy, &other_kernels, &reason)
-                               : pc__load_wait(e->load, 0, &e->segment, &reason);
+                               : pc__entry_load_wait(e->load, 0, &e->segment, &reason);
     if (status == PC_OK && e->segment && pc__raw_check_segment(e->segment, e->want) < 0) {
         pc__segment_unref(e->segment);
         e->segment = NULL;
@@ -366,7 +366,7 @@ pc_status pc_cache_prefetch(pc_cache *cache, const pc_raw *expect, const pc_get_
         PC__TRY(make_image(&r, i, &want), done);
         desc = (pc__entry_desc){.key = want.key, .cost = r.options.cost_seconds};
         request = load_request(&r, &want, &desc, 0);
-        status = pc__cache_prefetch(cache, &request);
+        status = pc__cache_prefetch_entry(cache, &request);
         if (started)
             *started += status == PC_OK;
     }

@@ -121,7 +121,7 @@ void pc__removals_leave(pc_cache *cache);
 /* 1: this key was removed from the tier after `entered`. */
 int pc__removals_have(const pc_cache *cache, const pc__id *key, uint32_t tier, uint64_t entered);
 
-struct pc__load {
+struct pc__entry_load {
     pc__io_job job; /* first: the job is the load */
     atomic_size_t references;
     pc_cache *cache;
@@ -174,16 +174,17 @@ struct pc__load {
 };
 
 /* Lets requests use `segment` while its blocks are being read. Without memory they wait for all. */
-void pc__layer_stream_offer(pc__load *load, pc_segment *segment, size_t blocks, uint32_t tier);
-void pc__layer_stream_ready(pc__load *load, size_t block);
+void pc__layer_stream_offer(pc__entry_load *load, pc_segment *segment, size_t blocks,
+                            uint32_t tier);
+void pc__layer_stream_ready(pc__entry_load *load, size_t block);
 /* PC_REASON_NONE: all blocks are there; else reading has failed. */
-void pc__layer_stream_end(pc__load *load, uint32_t reason);
+void pc__layer_stream_end(pc__entry_load *load, uint32_t reason);
 
 /* Under load_lock: sleeps until a load changes, at most until `until`. */
-void pc__load_sleep(pc__load *load, double until);
-void pc__load_unref(pc__load *load);
+void pc__load_sleep(pc__entry_load *load, double until);
+void pc__load_unref(pc__entry_load *load);
 /* Reads a load from one tier. PC_OK: the segment is in load->segment; PC_MISS: not there; else
  * load->reason says why. */
-pc_status pc__load_read(pc__load *load, uint32_t tier);
+pc_status pc__load_read(pc__entry_load *load, uint32_t tier);
 
 #endif

@@ -9,7 +9,7 @@
 
 static pc_status await_layer(pc__layer_stream *stream, size_t layer)
 {
-    pc__load *load = PC__AROUND(stream, pc__load, stream);
+    pc__entry_load *load = PC__AROUND(stream, pc__entry_load, stream);
     pc_cache *cache = load->cache;
     pc_status status = PC_OK;
     pthread_mutex_lock(&cache->load_lock);
@@ -26,7 +26,7 @@ static pc_status await_layer(pc__layer_stream *stream, size_t layer)
     return status;
 }
 
-void pc__layer_stream_offer(pc__load *load, pc_segment *segment, size_t blocks, uint32_t tier)
+void pc__layer_stream_offer(pc__entry_load *load, pc_segment *segment, size_t blocks, uint32_t tier)
 {
     uint8_t *ready = pc__calloc(&load->cache->context->mem, blocks, 1);
     if (!ready)
@@ -41,7 +41,7 @@ void pc__layer_stream_offer(pc__load *load, pc_segment *segment, size_t blocks, 
     pthread_mutex_unlock(&load->cache->load_lock);
 }
 
-void pc__layer_stream_ready(pc__load *load, size_t block)
+void pc__layer_stream_ready(pc__entry_load *load, size_t block)
 {
     pthread_mutex_lock(&load->cache->load_lock);
     if (!load->stream_error) /* else it is a block of another tier's record, in other memory */
@@ -50,7 +50,7 @@ void pc__layer_stream_ready(pc__load *load, size_t block)
     pthread_mutex_unlock(&load->cache->load_lock);
 }
 
-void pc__layer_stream_end(pc__load *load, uint32_t reason)
+void pc__layer_stream_end(pc__entry_load *load, uint32_t reason)
 {
     pthread_mutex_lock(&load->cache->load_lock);
     if (!load->stream_error)
@@ -61,7 +61,7 @@ void pc__layer_stream_end(pc__load *load, uint32_t reason)
     pthread_mutex_unlock(&load->cache->load_lock);
 }
 
-pc_status pc__load_early(pc__load *load, double until, pc_segment **out, uint32_t *tier)
+pc_status pc__load_early(pc__entry_load *load, double until, pc_segment **out, uint32_t *tier)
 {
     pc_cache *cache = load->cache;
     *out = NULL;
@@ -76,7 +76,7 @@ pc_status pc__load_early(pc__load *load, double until, pc_segment **out, uint32_
     return *out ? PC_OK : PC_MISS;
 }
 
-uint32_t pc__load_stream_error(pc__load *load)
+uint32_t pc__load_stream_error(pc__entry_load *load)
 {
     uint32_t error;
     pthread_mutex_lock(&load->cache->load_lock);

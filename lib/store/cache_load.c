@@ -5,12 +5,12 @@
 
 #include <string.h>
 
-static pc__load *find_load(pc_cache *cache, const pc__id *key)
+static pc__entry_load *find_load(pc_cache *cache, const pc__id *key)
 {
-    return PC__FIND_ID(&cache->loads, key, pc__load, by_key, desc.key);
+    return PC__FIND_ID(&cache->loads, key, pc__entry_load, by_key, desc.key);
 }
 
-static void unlist_load(pc__load *load)
+static void unlist_load(pc__entry_load *load)
 {
     pc_cache *cache = load->cache;
     if (load->listed)
@@ -20,7 +20,7 @@ static void unlist_load(pc__load *load)
                                                               : cache->backlog;
 }
 
-void pc__load_unref(pc__load *load)
+void pc__load_unref(pc__entry_load *load)
 {
     pc_allocator mem;
     if (atomic_fetch_sub_explicit(&load->references, 1, memory_order_acq_rel) != 1)
@@ -85,7 +85,7 @@ static int should_load(pc_cache *cache, const pc__load_request *request, uint32_
     return pc__estimate_probe_is_due(&cache->estimate, tier, pc__now());
 }
 
-static void set_load_desc(pc__load *load, const pc__entry_desc *desc)
+static void set_load_desc(pc__entry_load *load, const pc__entry_desc *desc)
 {
     pc__image *image = load->image;
     load->desc = *desc;
@@ -98,7 +98,7 @@ static void set_load_desc(pc__load *load, const pc__entry_desc *desc)
 
 /* Takes the segment of a finished load that nobody waits for, so that it is freed at once. Under
  * the lock. */
-static pc_segment *take_unwanted_segment(pc__load *load)
+static pc_segment *take_unwanted_segment(pc__entry_load *load)
 {
     pc_segment *segment = load->waiters || load->listed ? NULL : load->segment;
     if (segment)
@@ -108,7 +108,7 @@ static pc_segment *take_unwanted_segment(pc__load *load)
 
 /* The reading thread drops what it holds before others learn that the load is done. `reason` NONE:
  * it has succeeded. */
-static void end_load(pc__load *load, uint32_t reason)
+static void end_load(pc__entry_load *load, uint32_t reason)
 {
     pc_cache *cache = load->cache;
     pc_segment *segment;
@@ -125,7 +125,7 @@ static void end_load(pc__load *load, uint32_t reason)
 }
 
 /* 1: every request has given up before the load began. */
-static int has_no_waiter(pc__load *load)
+static int has_no_waiter(pc__entry_load *load)
 {
     int none;
     pthread_mutex_lock(&load->cache->load_lock);
@@ -138,7 +138,7 @@ static int has_no_waiter(pc__load *load)
 
 /* Asks the tiers in order, the expected one first. PC_REASON_NONE: one had it; else the reason of
  * the first failure. */
-static uint32_t ask_tiers(pc__load *load)
+static uint32_t ask_tiers(pc__entry_load *load)
 {
     pc_cache *cache = load->cache;
     uint32_t reason = PC_REASON_NONE;
@@ -165,7 +165,7 @@ static uint32_t ask_tiers(pc__load *load)
 }
 
 /* Of a segment in RAM, into given memory. */
-static uint32_t copy_segment(pc__load *load)
+static uint32_t copy_segment(pc__entry_load *load)
 {
     pc_raw raw = PC_RAW_INIT;
     const pc__image *image = load->image;
@@ -186,7 +186,7 @@ static uint32_t copy_segment(pc__load *load)
 
 static void run_load(pc__io_job *job, int give_up)
 {
-    pc__load *load = (pc__load *)job;
+    pc__entry_load *load = (pc__entry_load *)job;
     uint32_t reason = PC_REASON_SLOW;
     if (load->began_as_prefetch)
         load->deadline = pc__now() + load->cache->deadline;
@@ -200,10 +200,10 @@ static void run_load(pc__io_job *job, int give_up)
     end_load(load, reason);
 }
 
-static pc__load *new_load(pc_cache *cache, const pc__load_request *request)
+static pc__entry_load *new_load(pc_cache *cache, const pc__load_request *request)
 {
     const pc_allocator *mem = &cache->context->mem;
-    pc__load *load = pc__calloc(mem, 1, sizeof *load);
+    pc__entry_load *load = pc__calloc(mem, 1, sizeof *load);
     pc__image *image = load ? pc__image_copy(mem, request->image) : NULL;
     if (!image) {
         pc__free(mem, load);
@@ -229,7 +229,8 @@ static pc__load *new_load(pc_cache *cache, const pc__load_request *request)
 }
 
 /* Adds a waiter, under the lock. PC_MISS: it loads another segment than this request wants. */
-static pc_status join_load(pc__load *load, const pc__load_request *request, pc__load **out)
+static pc_status join_load(pc__entry_load *load, const pc__load_request *request,
+                           pc__entry_load **out)
 {
     const pc__image *image = load->image;
     if (!pc__payload_serves(load->ops, load->owner, request->ops, request->owner)
@@ -249,10 +250,11 @@ static pc_status join_load(pc__load *load, const pc__load_request *request, pc__
 }
 
 /* PC_AGAIN: no load of this key is running. */
-static pc_status join_running_load(pc_cache *cache, const pc__load_request *request, pc__load **out)
+static pc_status join_running_load(pc_cache *cache, const pc__load_request *request,
+                                   pc__entry_load **out)
 {
     pc_status status = PC_AGAIN;
-    pc__load *load;
+    pc__entry_load *load;
     pthread_mutex_lock(&cache->load_lock);
     load = find_load(cache, &request->image->key);
     if (load) {
@@ -267,7 +269,7 @@ static pc_status join_running_load(pc_cache *cache, const pc__load_request *requ
 
 /* Adds the load to the list and the queue. PC_AGAIN: another thread was faster; PC_MISS: the queue
  * is full. */
-static pc_status queue_load(pc_cache *cache, pc__load *load, size_t waiters)
+static pc_status queue_load(pc_cache *cache, pc__entry_load *load, size_t waiters)
 {
     pc_status status = PC_OK;
     pthread_mutex_lock(&cache->load_lock);
@@ -303,9 +305,9 @@ static pc_status queue_load(pc_cache *cache, pc__load *load, size_t waiters)
 /* Starts a load, from `tier` first. *out waits for it; out NULL: a prefetch, nobody waits. Status
  * as of queue_load. */
 static pc_status start_load(pc_cache *cache, const pc__load_request *request, uint32_t tier,
-                            double expected_seconds, pc__load **out)
+                            double expected_seconds, pc__entry_load **out)
 {
-    pc__load *load = new_load(cache, request);
+    pc__entry_load *load = new_load(cache, request);
     pc_status status;
     if (!load)
         return PC_ERR_NOMEM;
@@ -335,8 +337,8 @@ static uint32_t choose_tier(pc_cache *cache, const pc__load_request *request,
     return PC_TIER_NONE;
 }
 
-pc_status pc__cache_lookup_async(pc_cache *cache, const pc__load_request *request, pc__load **out,
-                                 uint32_t *reason)
+pc_status pc__cache_lookup_async(pc_cache *cache, const pc__load_request *request,
+                                 pc__entry_load **out, uint32_t *reason)
 {
     double expected_seconds = 0;
     uint32_t tier;
@@ -360,7 +362,7 @@ pc_status pc__cache_lookup_async(pc_cache *cache, const pc__load_request *reques
 }
 
 /* Without threads, or with a full queue, a segment is copied at once. */
-static pc_status start_load_into(pc_cache *cache, pc__load *load)
+static pc_status start_load_into(pc_cache *cache, pc__entry_load *load)
 {
     pc_status status = cache->io ? queue_load(cache, load, 1) : PC_MISS;
     if (status == PC_OK || !load->from)
@@ -375,7 +377,7 @@ static pc_status start_load_into(pc_cache *cache, pc__load *load)
 }
 
 pc_status pc__cache_load_into(pc_cache *cache, const pc__load_request *request,
-                              uint8_t *const *blocks, pc_segment *segment, pc__load **out,
+                              uint8_t *const *blocks, pc_segment *segment, pc__entry_load **out,
                               uint32_t *reason)
 {
     static const pc__payload_ops none = {0};
@@ -383,7 +385,7 @@ pc_status pc__cache_load_into(pc_cache *cache, const pc__load_request *request,
     pc__load_request r = *request;
     double expected_seconds = 0;
     uint32_t tier = PC_TIER_RAM;
-    pc__load *load;
+    pc__entry_load *load;
     pc_status status = PC_ERR_NOMEM;
     *out = NULL;
     if (!segment && (tier = choose_tier(cache, request, &expected_seconds, reason)) == PC_TIER_NONE)
@@ -414,7 +416,7 @@ pc_status pc__cache_load_into(pc_cache *cache, const pc__load_request *request,
     return status;
 }
 
-pc_status pc__load_filled(pc__load *load, uint32_t *lossy, uint32_t *other_kernels,
+pc_status pc__load_filled(pc__entry_load *load, uint32_t *lossy, uint32_t *other_kernels,
                           uint32_t *reason)
 {
     *lossy = load->lossy;
@@ -423,7 +425,7 @@ pc_status pc__load_filled(pc__load *load, uint32_t *lossy, uint32_t *other_kerne
     return pc__load_succeeded(load) ? PC_OK : PC_MISS;
 }
 
-void pc__load_give_up(pc__load *load)
+void pc__load_give_up(pc__entry_load *load)
 {
     if (!load)
         return;
@@ -432,7 +434,7 @@ void pc__load_give_up(pc__load *load)
     pthread_mutex_unlock(&load->cache->load_lock);
 }
 
-void pc__load_end(pc__load *load)
+void pc__load_end(pc__entry_load *load)
 {
     pc_cache *cache;
     if (!load)
@@ -448,7 +450,7 @@ void pc__load_end(pc__load *load)
     pc__load_unref(load);
 }
 
-pc_status pc__cache_prefetch(pc_cache *cache, const pc__load_request *request)
+pc_status pc__cache_prefetch_entry(pc_cache *cache, const pc__load_request *request)
 {
     uint32_t reason, tier;
     double expected_seconds = 0;
@@ -464,13 +466,13 @@ pc_status pc__cache_prefetch(pc_cache *cache, const pc__load_request *request)
     return status == PC_AGAIN ? PC_MISS : status;
 }
 
-void pc__load_sleep(pc__load *load, double until)
+void pc__load_sleep(pc__entry_load *load, double until)
 {
     struct timespec t = pc__timespec(until);
     pthread_cond_timedwait(&load->cache->load_done, &load->cache->load_lock, &t);
 }
 
-int pc__load_await(pc__load *load, double until, int early)
+int pc__load_await(pc__entry_load *load, double until, int early)
 {
     pc_cache *cache = load->cache;
     int there = pc__load_is_done(load);
@@ -484,7 +486,8 @@ int pc__load_await(pc__load *load, double until, int early)
     return there;
 }
 
-pc_status pc__load_wait(pc__load *load, double until, pc_segment **out, uint32_t *reason)
+pc_status pc__entry_load_wait(pc__entry_load *load, double until, pc_segment **out,
+                              uint32_t *reason)
 {
     pc_cache *cache = load->cache;
     *out = NULL;
@@ -499,17 +502,17 @@ pc_status pc__load_wait(pc__load *load, double until, pc_segment **out, uint32_t
     return PC_OK;
 }
 
-int pc__load_is_done(const pc__load *load)
+int pc__load_is_done(const pc__entry_load *load)
 {
     return atomic_load(&load->done) != 0;
 }
 
-int pc__load_succeeded(const pc__load *load)
+int pc__load_succeeded(const pc__entry_load *load)
 {
     return atomic_load(&load->done) > 0;
 }
 
-double pc__load_due(const pc__load *load)
+double pc__load_due(const pc__entry_load *load)
 {
     double due;
     pthread_mutex_lock(&load->cache->load_lock);
@@ -518,17 +521,17 @@ double pc__load_due(const pc__load *load)
     return due;
 }
 
-uint32_t pc__load_tier(const pc__load *load)
+uint32_t pc__load_tier(const pc__entry_load *load)
 {
     return pc__load_succeeded(load) ? load->tier : load->first_tier;
 }
 
-uint64_t pc__load_bytes(const pc__load *load)
+uint64_t pc__load_bytes(const pc__entry_load *load)
 {
     return pc__load_is_done(load) ? load->bytes_read : 0;
 }
 
-void pc__load_drop(pc__load *load)
+void pc__load_drop(pc__entry_load *load)
 {
     pc_cache *cache;
     pc_segment *segment;

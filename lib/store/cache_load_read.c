@@ -8,7 +8,7 @@
  * room, a load that a request waits for goes on: its memory then belongs to the request, like a
  * segment that the request computes, and is freed with it. A prefetch ends.
  *
- * A load into given memory (pc__load.into) reads there and makes no segment. */
+ * A load into given memory (pc__entry_load.into) reads there and makes no segment. */
 #include "store/cache_internal.h"
 
 #include <promptcache/cache.h>
@@ -20,7 +20,7 @@
 enum { HELP_BYTES = 1 << 18 }; /* bytes that are worth another thread */
 
 typedef struct record_load {
-    pc__load *load;
+    pc__entry_load *load;
     pc__tier *tier;
     pc__source *source;
     pc__record *record;
@@ -51,7 +51,7 @@ static uint32_t load_error_reason(const record_load *r, pc_status status)
 
 /* 1: nobody waits any more, and RAM already has the segment or we are shutting down. Under
  * load_lock. */
-static int is_abandoned(pc__load *load)
+static int is_abandoned(pc__entry_load *load)
 {
     if (pc__io_is_ending(load->cache->io))
         return 1;
@@ -63,7 +63,7 @@ static int is_abandoned(pc__load *load)
 
 /* Keeps the first error and its text: error texts are per thread, and another thread reports it.
  * Under load_lock. */
-static void fail_load(pc__load *load, pc_status status)
+static void fail_load(pc__entry_load *load, pc_status status)
 {
     if (load->failed < 0)
         return;
@@ -72,7 +72,7 @@ static void fail_load(pc__load *load, pc_status status)
 }
 
 /* The next block; SIZE_MAX: there is none. */
-static size_t claim_block(pc__load *load)
+static size_t claim_block(pc__entry_load *load)
 {
     size_t index = SIZE_MAX;
     pthread_mutex_lock(&load->cache->load_lock);
@@ -88,7 +88,7 @@ static size_t claim_block(pc__load *load)
     return index;
 }
 
-static void read_blocks(pc__load *load)
+static void read_blocks(pc__entry_load *load)
 {
     size_t index;
     while ((index = claim_block(load)) != SIZE_MAX) {
@@ -108,7 +108,7 @@ static void read_blocks(pc__load *load)
 }
 
 /* Reads blocks of the load's record until none is left. */
-static void help_load(pc__load *load)
+static void help_load(pc__entry_load *load)
 {
     pc_cache *cache = load->cache;
     int join;
@@ -127,14 +127,14 @@ static void help_load(pc__load *load)
 
 typedef struct block_helper {
     pc__io_job job;
-    pc__load *load; /* a reference */
+    pc__entry_load *load; /* a reference */
 } block_helper;
 
 static void run_block_helper(pc__io_job *job, int give_up)
 {
     block_helper *h = (block_helper *)job;
     pc_allocator mem = h->load->cache->context->mem;
-    pc__load *load = h->load;
+    pc__entry_load *load = h->load;
     if (!give_up)
         help_load(load);
     pc__load_unref(load);
@@ -142,7 +142,7 @@ static void run_block_helper(pc__io_job *job, int give_up)
 }
 
 /* Free I/O threads help; none has to. */
-static void queue_block_helpers(pc__load *load, const pc__image *image)
+static void queue_block_helpers(pc__entry_load *load, const pc__image *image)
 {
     const pc_allocator *mem = &load->cache->context->mem;
     uint64_t bytes = pc__image_bytes(image);
@@ -167,7 +167,7 @@ static void queue_block_helpers(pc__load *load, const pc__image *image)
 /* Reads or maps all blocks, and checks them. */
 static pc_status read_all_blocks(record_load *r)
 {
-    pc__load *load = r->load;
+    pc__entry_load *load = r->load;
     pc_cache *cache = load->cache;
     pc_status status;
     pthread_mutex_lock(&cache->load_lock);
@@ -227,7 +227,7 @@ static pc_status check_mere_claim(const record_load *r)
 
 static pc_status reserve_ram(record_load *r)
 {
-    pc__load *load = r->load;
+    pc__entry_load *load = r->load;
     int free_only = load->prefetch || is_mere_claim(r);
     uint64_t reserved;
     pc_status status;
@@ -259,7 +259,7 @@ static void close_mapped_source(void *memory_owner)
 /* Wraps the record where it is mapped; nothing is checked yet. PC_MISS: it cannot be mapped. */
 static pc_status wrap_memory(record_load *r)
 {
-    pc__load *load = r->load;
+    pc__entry_load *load = r->load;
     const pc_allocator *mem = &load->cache->context->mem;
     const void **blocks;
     pc_status status = PC_OK;
@@ -290,7 +290,7 @@ static uint32_t is_of_other_kernels(const pc__image *image)
 
 static pc_status make_segment(record_load *r, pc_segment **segment)
 {
-    pc__load *load = r->load;
+    pc__entry_load *load = r->load;
     PC__TRY_RETURN(pc__segment_new(segment, &load->mem, load->ops, r->payload, load->owner,
                                    load->bytes, load->image->token_ids, load->image->tokens));
     (*segment)->lossy = r->image->lossy;
@@ -306,7 +306,7 @@ static pc_status make_segment(record_load *r, pc_segment **segment)
 /* Lets waiting requests begin with the first layers. */
 static pc_status offer_stream(record_load *r)
 {
-    pc__load *load = r->load;
+    pc__entry_load *load = r->load;
     if (!load->ops->set_layer_stream || !load->ref_owner || pc__load_stream_error(load)
         || atomic_load_explicit(&load->prefetch, memory_order_relaxed) || r->image->block_count < 2
         || r->image->block_count != (size_t)r->image->form.shape.layers)
@@ -320,7 +320,7 @@ static pc_status offer_stream(record_load *r)
 /* Makes memory to copy the record to. */
 static pc_status create_payload(record_load *r)
 {
-    pc__load *load = r->load;
+    pc__entry_load *load = r->load;
     r->blocks = pc__calloc(&load->cache->context->mem, r->image->block_count, sizeof(*r->blocks));
     if (!r->blocks)
         return PC_ERR_NOMEM;
@@ -333,7 +333,7 @@ static pc_status create_payload(record_load *r)
  * more. */
 static pc_status finish_payload(record_load *r)
 {
-    pc__load *load = r->load;
+    pc__entry_load *load = r->load;
     pc_status status;
     if (!load->ops->finish)
         return PC_OK;
@@ -346,7 +346,7 @@ static pc_status finish_payload(record_load *r)
 /* Into given memory. */
 static pc_status fill_given(record_load *r)
 {
-    pc__load *load = r->load;
+    pc__entry_load *load = r->load;
     size_t bytes = r->image->block_count * sizeof(*r->blocks);
     r->blocks = pc__alloc(&load->cache->context->mem, bytes);
     if (!r->blocks)
@@ -359,7 +359,7 @@ static pc_status fill_given(record_load *r)
 
 static pc_status read_payload(record_load *r)
 {
-    pc__load *load = r->load;
+    pc__entry_load *load = r->load;
     pc_status status;
     if (load->into)
         return fill_given(r);
@@ -381,7 +381,7 @@ done:
 }
 
 /* 0: its key was removed meanwhile. Else a removal waits for end_storing. */
-static int begin_storing(pc__load *load)
+static int begin_storing(pc__entry_load *load)
 {
     pc_cache *cache = load->cache;
     pthread_mutex_lock(&cache->load_lock);
@@ -390,7 +390,7 @@ static int begin_storing(pc__load *load)
     return load->storing;
 }
 
-static void end_storing(pc__load *load)
+static void end_storing(pc__entry_load *load)
 {
     pthread_mutex_lock(&load->cache->load_lock);
     load->storing = 0;
@@ -401,7 +401,7 @@ static void end_storing(pc__load *load)
 /* Makes a segment of the payload and puts it into RAM if there is room. */
 static pc_status store_segment(record_load *r)
 {
-    pc__load *load = r->load;
+    pc__entry_load *load = r->load;
     pc_cache *cache = load->cache;
     pc_segment *segment = r->segment, *stored = NULL;
     uint32_t why;
@@ -443,7 +443,7 @@ static void set_desc(record_load *r)
 
 static pc_status open_record(record_load *r)
 {
-    pc__load *load = r->load;
+    pc__entry_load *load = r->load;
     pc_cache *cache = load->cache;
     const pc__record_options options = {
         .codecs = cache->codecs,
@@ -480,7 +480,7 @@ static void learn(const record_load *r, pc_status status, uint64_t bytes, double
     }
 }
 
-static void log_failure(const pc__load *load, uint32_t tier, pc_status status)
+static void log_failure(const pc__entry_load *load, uint32_t tier, pc_status status)
 {
     pc__log(load->cache->context, status == PC_ERR_CANCELLED ? PC_LOG_DEBUG : PC_LOG_INFO,
             "cache: a load from tier %u failed: %s", tier, pc_error_text());
@@ -488,7 +488,7 @@ static void log_failure(const pc__load *load, uint32_t tier, pc_status status)
 
 static pc_status open_source(record_load *r)
 {
-    pc__load *load = r->load;
+    pc__entry_load *load = r->load;
     int timed_out = 0;
     pc_status status = r->tier->ops->open(r->tier, &load->image->key, load->deadline, &r->source,
                                           &timed_out);
@@ -507,7 +507,7 @@ static pc_status open_source(record_load *r)
 /* Frees a payload that did not become a segment. */
 static void release(record_load *r)
 {
-    const pc__load *load = r->load;
+    const pc__entry_load *load = r->load;
     if (load->cache->flags & PC_CACHE_ZERO_MEMORY && load->ops->zero_memory)
         load->ops->zero_memory(load->owner, r->payload);
     load->ops->release(load->owner, r->payload);
@@ -527,7 +527,7 @@ static void close_all(record_load *r)
     pc__free(&r->load->cache->context->mem, r->blocks);
 }
 
-pc_status pc__load_read(pc__load *load, uint32_t tier)
+pc_status pc__load_read(pc__entry_load *load, uint32_t tier)
 {
     record_load r = {.load = load, .tier = load->cache->tiers[tier], .started = pc__now()};
     uint64_t bytes = 0;

@@ -20,7 +20,7 @@ static pc_status copy_and_put(pc_cache *cache, const pc__entry_desc *desc, const
     }
     if (cache->flags & PC_CACHE_ZERO_MEMORY)
         atomic_store_explicit(&copy->zero_memory, 1, memory_order_relaxed);
-    status = pc__cache_put(cache, desc, image, copy, NULL, reason);
+    status = pc__cache_put_entry(cache, desc, image, copy, NULL, reason);
     pc__segment_unref(copy);
     return status;
 }
@@ -34,8 +34,8 @@ static int has_room_outside(pc_cache *cache, uint64_t bytes, uint32_t wait)
     return 1;
 }
 
-pc_status pc__cache_put_copy(pc_cache *cache, const pc__entry_desc *desc, const pc__image *image,
-                             uint32_t *reason)
+pc_status pc__cache_put_entry_copy(pc_cache *cache, const pc__entry_desc *desc,
+                                   const pc__image *image, uint32_t *reason)
 {
     uint64_t bytes = pc__raw_copy_bytes(image);
     pc__entry_desc n = *desc;

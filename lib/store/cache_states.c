@@ -129,7 +129,7 @@ pc_status pc_cache_put(pc_cache *cache, const uint8_t key[32], pc_segment *segme
     PC__HOLD(pc_cache, cache);
     PC__HOLD(pc_segment, segment);
     put_entry e;
-    pc__image image = {0}; /* pc__cache_put adds what the entry says */
+    pc__image image = {0}; /* pc__cache_put_entry adds what the entry says */
     pc_raw raw = PC_RAW_INIT;
     if (!cache || !key || !segment)
         return pc__fail(PC_ERR_INVALID, "pc_cache_put: cache, key or segment is NULL");
@@ -138,8 +138,8 @@ pc_status pc_cache_put(pc_cache *cache, const uint8_t key[32], pc_segment *segme
     if (segment->ops->raw && segment->ops->raw(segment->owner, segment->payload, &raw) >= 0)
         image.relative = raw.relative;
     image.lossy = segment->lossy;
-    return pc__cache_put(cache, &e.desc, segment->ops->describe ? &image : NULL, segment, NULL,
-                         NULL);
+    return pc__cache_put_entry(cache, &e.desc, segment->ops->describe ? &image : NULL, segment,
+                               NULL, NULL);
 }
 
 pc_status pc_cache_put_copy(pc_cache *cache, const uint8_t key[32], const pc_raw *raw,
@@ -158,7 +158,7 @@ pc_status pc_cache_put_copy(pc_cache *cache, const uint8_t key[32], const pc_raw
     PC__TRY_RETURN(pc__options_read(&r, sizeof r, PC__V1_SIZE(pc_raw, block_count), raw, "pc_raw"));
     PC__TRY_RETURN(pc__raw_image(&image, &r, 0, call));
     image.blocks = (uint8_t *const *)(uintptr_t)r.blocks;
-    return pc__cache_put_copy(cache, &e.desc, &image, &reason);
+    return pc__cache_put_entry_copy(cache, &e.desc, &image, &reason);
 }
 
 static void ref_context(void *owner)
@@ -177,10 +177,10 @@ typedef struct state_lookup {
     uint32_t tier, reason;
 } state_lookup;
 
-static pc_status wait_for_load(state_lookup *s, pc__load *load, double started)
+static pc_status wait_for_load(state_lookup *s, pc__entry_load *load, double started)
 {
     double until = s->cost > 0 && started + s->cost < s->until ? started + s->cost : s->until + 1;
-    pc_status status = pc__load_wait(load, until, &s->found, &s->reason);
+    pc_status status = pc__entry_load_wait(load, until, &s->found, &s->reason);
     if (status == PC_OK)
         s->tier = pc__load_tier(load);
     if (status == PC_AGAIN) {
@@ -203,7 +203,7 @@ static pc_status lookup_below(state_lookup *s, double started)
                              .cost = s->cost,
                              .tiers = s->tiers,
                              .deadline = s->until};
-    pc__load *load;
+    pc__entry_load *load;
     pc_status status = pc__cache_lookup_async(s->cache, &want, &load, &s->reason);
     return status == PC_OK ? wait_for_load(s, load, started) : status;
 }
@@ -213,7 +213,8 @@ static pc_status lookup_states(state_lookup *s, double started)
     const pc__image *want = s->want;
     pc_status status = PC_MISS;
     if (pc__tiers_have(s->tiers, PC_TIER_RAM))
-        status = pc__cache_get(s->cache, &want->key, want->token_ids, want->tokens, &s->found);
+        status = pc__cache_get_entry(s->cache, &want->key, want->token_ids, want->tokens,
+                                     &s->found);
     else
         atomic_fetch_add(&s->cache->counts.lookups, 1);
     s->tier = PC_TIER_RAM;

@@ -4,8 +4,8 @@
 #include <promptcache/cache.h>
 #include <string.h>
 
-pc_event pc__event(uint32_t tier, uint32_t kind, uint32_t reason, const pc__id *key, uint64_t bytes,
-                   size_t tokens, double seconds)
+pc_event pc__tell_event(uint32_t tier, uint32_t kind, uint32_t reason, const pc__id *key,
+                        uint64_t bytes, size_t tokens, double seconds)
 {
     pc_event event = {.struct_size = sizeof event,
                       .kind = kind,
@@ -25,7 +25,7 @@ void pc__event_report(pc_event_fn receiver, void *user, uint32_t tier, uint32_t 
     pc_event event;
     if (!receiver)
         return;
-    event = pc__event(tier, kind, reason, key, bytes, tokens, seconds);
+    event = pc__tell_event(tier, kind, reason, key, bytes, tokens, seconds);
     receiver(user, &event);
 }
 

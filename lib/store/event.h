@@ -5,8 +5,8 @@
 #include <promptcache/cache.h>
 #include "base/digest.h"
 
-pc_event pc__event(uint32_t tier, uint32_t kind, uint32_t reason, const pc__id *key, uint64_t bytes,
-                   size_t tokens, double seconds);
+pc_event pc__tell_event(uint32_t tier, uint32_t kind, uint32_t reason, const pc__id *key,
+                        uint64_t bytes, size_t tokens, double seconds);
 /* Reports to `receiver`, which may be NULL. */
 void pc__event_report(pc_event_fn receiver, void *user, uint32_t tier, uint32_t kind,
                       uint32_t reason, const pc__id *key, uint64_t bytes, size_t tokens,

@@ -195,8 +195,8 @@ static pc_status encode_text(const pc__tokenizer *t, const char *text, size_t si
     return status;
 }
 
-pc_status pc__tokenize(const pc__tokenizer *t, const char *text, size_t size, uint64_t flags,
-                       int32_t *tokens, size_t capacity, size_t *count)
+pc_status pc__text_to_tokens(const pc__tokenizer *t, const char *text, size_t size, uint64_t flags,
+                             int32_t *tokens, size_t capacity, size_t *count)
 {
     pc__ids ids = {.mem = &t->mem};
     int mark_ends = (flags & PC_TOKENIZE_BOS) != 0;
@@ -254,8 +254,8 @@ static pc_status append_token(const pc__tokenizer *t, int32_t id, int first, int
     return pc__bytes_add(out, text.data, text.size);
 }
 
-pc_status pc__detokenize(const pc__tokenizer *t, const int32_t *tokens, size_t count,
-                         uint64_t flags, char *text, size_t capacity, size_t *size)
+pc_status pc__tokens_to_text(const pc__tokenizer *t, const int32_t *tokens, size_t count,
+                             uint64_t flags, char *text, size_t capacity, size_t *size)
 {
     pc__bytes out = {.mem = &t->mem};
     pc_status status = PC_OK;

@@ -74,12 +74,12 @@ pc_status pc__tokenizer_from_llama2c(pc__tokenizer **out, const pc_allocator *me
 void pc__tokenizer_free(pc__tokenizer *tokenizer);
 
 /* As pc_tokenize and pc_detokenize. */
-pc_status pc__tokenize(const pc__tokenizer *tokenizer, const char *text, size_t size,
-                       uint64_t flags, int32_t *tokens, size_t capacity, size_t *count);
+pc_status pc__text_to_tokens(const pc__tokenizer *tokenizer, const char *text, size_t size,
+                             uint64_t flags, int32_t *tokens, size_t capacity, size_t *count);
 /* Whether PC_TOKENIZE_SPECIAL changes the ids of a text: 1, 0; -1: not known without both. */
 int pc__has_special(const pc__tokenizer *tokenizer, const char *text, size_t size);
-pc_status pc__detokenize(const pc__tokenizer *tokenizer, const int32_t *tokens, size_t count,
-                         uint64_t flags, char *text, size_t capacity, size_t *size);
+pc_status pc__tokens_to_text(const pc__tokenizer *tokenizer, const int32_t *tokens, size_t count,
+                             uint64_t flags, char *text, size_t capacity, size_t *size);
 
 pc__vocab_kind pc__tokenizer_kind(const pc__tokenizer *tokenizer);
 size_t pc__tokenizer_count(const pc__tokenizer *tokenizer);

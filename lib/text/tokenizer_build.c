@@ -22,7 +22,8 @@ static int is_plain(uint8_t type)
 
 /* Writes a piece as it is in running text (SPM, UNIGRAM: U+2581 is a blank; BPE: the byte-level
  * alphabet is bytes). Returns its size. */
-static size_t appearance(pc__vocab_kind kind, const pc__token *token, pc__text piece, char *out)
+static size_t appearance(pc__vocab_kind kind, const pc__vocabulary_token *token, pc__text piece,
+                         char *out)
 {
     size_t n = 0;
     if (token->type == PC__TOKEN_BYTE) {
@@ -72,7 +73,7 @@ static size_t mark_piece(pc__text piece, char *out)
 
 /* Writes a piece as the maps have it: BPE in bytes; WordPiece with "##" before what continues a
  * word; user-defined pieces of SPM, which GGUF has with blanks, with U+2581; others unchanged. */
-static size_t raw_form(const pc__vocab *vocab, const pc__token *token, pc__text piece,
+static size_t raw_form(const pc__vocab *vocab, const pc__vocabulary_token *token, pc__text piece,
                        int gguf_wordpiece, char *out)
 {
     if (vocab->kind == PC__VOCAB_BPE)
@@ -114,7 +115,7 @@ static pc_status check_vocab(const pc__vocab *v)
     return PC_OK;
 }
 
-static void set_type(pc__token *token, const pc__vocab *v, size_t i)
+static void set_type(pc__vocabulary_token *token, const pc__vocab *v, size_t i)
 {
     int byte = pc__piece_byte(v->tokens[i]);
     token->type = (uint8_t)(v->types ? v->types[i] : PC__TOKEN_NORMAL);
@@ -146,7 +147,7 @@ static pc_status build_texts(pc__tokenizer *t, const pc__vocab *v)
         return PC_ERR_NOMEM;
     t->count = v->count;
     for (size_t i = 0; i < v->count; i++) {
-        pc__token *token = &t->tokens[i];
+        pc__vocabulary_token *token = &t->tokens[i];
         set_type(token, v, i);
         if (t->rules.raw_bytes) {
             memcpy(raw, v->tokens[i].data, v->tokens[i].size);
@@ -179,7 +180,7 @@ static pc_status build_maps(pc__tokenizer *t, const char *where)
     PC__TRY_RETURN(pc__string_map_new(&t->specials, &t->mem, 64));
     memset(t->byte_token, 0xff, sizeof t->byte_token);
     for (size_t i = 0; i < t->count; i++) {
-        const pc__token *token = &t->tokens[i];
+        const pc__vocabulary_token *token = &t->tokens[i];
         pc__text raw = t->raw[i];
         if (token->type == PC__TOKEN_BYTE) {
             t->byte_token[token->byte] = (int32_t)i;
@@ -198,7 +199,7 @@ static pc_status build_maps(pc__tokenizer *t, const char *where)
 
 static pc_status merge_bytes(const pc__tokenizer *t, pc__text side, char *out, size_t *size)
 {
-    pc__token normal = {.type = PC__TOKEN_NORMAL};
+    pc__vocabulary_token normal = {.type = PC__TOKEN_NORMAL};
     if (side.size > 4096)
         return PC_ERR_FORMAT;
     *size = t->kind == PC__VOCAB_BPE ? appearance(PC__VOCAB_BPE, &normal, side, out) : side.size;

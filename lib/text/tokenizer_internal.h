@@ -49,13 +49,13 @@ static inline int pc__starts_with_mark(const char *text, size_t size)
     return size >= PC__BLANK_MARK_SIZE && !memcmp(text, PC__BLANK_MARK, PC__BLANK_MARK_SIZE);
 }
 
-typedef struct pc__token {
+typedef struct pc__vocabulary_token {
     pc__text text; /* in running text */
     float score;
     uint8_t type;           /* PC__TOKEN_… */
     uint8_t byte;           /* of a byte token */
     uint8_t lstrip, rstrip; /* an added token includes the blanks beside it */
-} pc__token;
+} pc__vocabulary_token;
 
 enum { PC__PREFIX_NEVER, PC__PREFIX_ALWAYS, PC__PREFIX_FIRST };
 
@@ -81,7 +81,7 @@ struct pc__tokenizer {
     pc__vocab_kind kind;
     pc__token_rules rules;
     size_t count;
-    pc__token *tokens;
+    pc__vocabulary_token *tokens;
     char *arena;                /* texts of all tokens */
     char *raw_arena;            /* texts of `raw` */
     pc__text *raw;              /* [count] pieces as merges and maps have them */

@@ -18,12 +18,12 @@ struct attend_world {
     int64_t *relative[MOST_RUNS];
     const uint64_t *table[MOST_RUNS]; /* addresses of a run's pages */
     size_t runs;
-    pc__row_span *spans;
+    pc__kv_span *spans;
     size_t *first;
     int64_t *positions;
     int64_t *distances; /* of the angles */
     size_t distance_count;
-    pc__rope rope;
+    pc__rotation rope;
     double frequency[512];
     pc_test_rng rng;
 };
@@ -91,7 +91,7 @@ static void add_run(struct attend_world *w, const attend_spec *spec, size_t toke
 static void add_span(struct attend_world *w, size_t row, size_t run, int64_t start, uint32_t lo,
                      uint32_t hi)
 {
-    w->spans[w->first[row + 1]++] = (pc__row_span){w->run[run], start, lo, hi};
+    w->spans[w->first[row + 1]++] = (pc__kv_span){w->run[run], start, lo, hi};
 }
 
 static uint32_t tokens_of(const struct attend_world *w, size_t run)
@@ -212,7 +212,7 @@ static void add_pairs(struct attend_world *w, attend_draft *d, size_t run, uint3
 {
     for (size_t row = 0; row < rows; row++)
         for (size_t s = w->first[row]; s < w->first[row + 1]; s++) {
-            const pc__row_span *span = &w->spans[s];
+            const pc__kv_span *span = &w->spans[s];
             uint32_t lo = span->lo > begin ? span->lo : begin, hi = span->hi < end ? span->hi : end;
             int64_t distance = w->positions[row] - span->start;
             if (span->kv != w->run[run] || lo >= hi)
@@ -402,12 +402,13 @@ static void make_wanted(attend_case *c)
     struct attend_world *w = c->world;
     pc__rows rows = {c->spec.rows, w->positions, w->first, w->spans, 0};
     pc__attn_layer layer = layer_of(c);
-    pc__plan *plan = NULL;
+    pc__row_plan *plan = NULL;
     c->want = take(c->vectors * c->spec.v_dim * sizeof(float));
     c->want_lse = take(c->vectors * sizeof(float));
-    CHECK_OK(pc__plan_new(&plan, w->context, &pc__cpu_plan_limits, &rows, &w->shape, layer.heads));
+    CHECK_OK(
+        pc__row_plan_new(&plan, w->context, &pc__cpu_plan_limits, &rows, &w->shape, layer.heads));
     CHECK_OK(pc__plan_attend(plan, &layer, c->task.q, c->want, c->want_lse));
-    pc__plan_free(plan);
+    pc__row_plan_free(plan);
 }
 
 size_t attend_case_map(const attend_case *c, size_t row, pc__cuda_map_row *spans, float **want,
@@ -417,10 +418,10 @@ size_t attend_case_map(const attend_case *c, size_t row, pc__cuda_map_row *spans
     pc__rows rows = {c->spec.rows, w->positions, w->first, w->spans, 0};
     pc__attn_layer layer = layer_of(c);
     size_t count = w->first[row + 1] - w->first[row], half = (size_t)w->rope.dims / 2;
-    pc__plan *plan = NULL;
+    pc__row_plan *plan = NULL;
     *keys = 0;
     for (size_t i = 0; i < count; i++) {
-        const pc__row_span *span = &w->spans[w->first[row] + i];
+        const pc__kv_span *span = &w->spans[w->first[row] + i];
         size_t run = 0, page = (size_t)w->shape.kv_heads * pc__kv_page_bytes(&w->shape);
         int64_t distance = w->positions[row] - span->start;
         while (w->run[run] != span->kv)
@@ -453,13 +454,14 @@ size_t attend_case_map(const attend_case *c, size_t row, pc__cuda_map_row *spans
         *keys += span->kv->tokens;
     }
     *want = take(*keys * c->task.heads * sizeof(float));
-    CHECK_OK(pc__plan_new(&plan, w->context, &pc__cpu_plan_limits, &rows, &w->shape, layer.heads));
+    CHECK_OK(
+        pc__row_plan_new(&plan, w->context, &pc__cpu_plan_limits, &rows, &w->shape, layer.heads));
     CHECK_OK(pc__plan_map(plan, &layer, c->task.q, row, c->want_lse, *want));
-    pc__plan_free(plan);
+    pc__row_plan_free(plan);
     return count;
 }
 
-static pc__rope rope_of(struct attend_world *w, const attend_spec *spec)
+static pc__rotation rope_of(struct attend_world *w, const attend_spec *spec)
 {
     /* CASE_ODD: an odd number of rotated pairs */
     int32_t k = (int32_t)spec->k_dim, dims = spec->rope == CASE_NO_ROPE   ? 0
@@ -468,7 +470,7 @@ static pc__rope rope_of(struct attend_world *w, const attend_spec *spec)
                                                                           : k;
     for (size_t i = 0; i < 512; i++)
         w->frequency[i] = pow(10000.0, -(double)i / (double)k);
-    return (pc__rope){dims, spec->rope == CASE_PAIRS, 1.0f, w->frequency};
+    return (pc__rotation){dims, spec->rope == CASE_PAIRS, 1.0f, w->frequency};
 }
 
 void attend_case_new(attend_case *c, const attend_spec *spec)

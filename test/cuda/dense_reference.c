@@ -31,7 +31,8 @@ void reference_silu_gate(float *x, const float *up, size_t count)
 void reference_rotate(uint32_t dims, uint32_t interleaved, const float *cosine, const float *sine,
                       float scale, const float *from, float *to, size_t heads, size_t dim)
 {
-    pc__rope rope = {.dims = (int32_t)dims, .interleaved = (int32_t)interleaved, .factor = 1.0f};
+    pc__rotation rope = {
+        .dims = (int32_t)dims, .interleaved = (int32_t)interleaved, .factor = 1.0f};
     plain()->rotate(dims ? &rope : NULL, cosine, sine, scale, from, to, heads, dim);
 }
 

@@ -203,7 +203,7 @@ static void run_neighbours(pc__stream *stream, const op_case *c, pc__floats **ar
 static void run_rotate(pc__stream *stream, const op_case *c, pc__floats **array)
 {
     double frequency[] = {1, 0.5, 0.01, 0.3};
-    pc__rope rope = {8, c->kind, 1.1f, frequency};
+    pc__rotation rope = {8, c->kind, 1.1f, frequency};
     int64_t positions[20];
     for (size_t r = 0; r < c->rows; r++)
         positions[r] = (int64_t)(r * r) - 7;
@@ -216,7 +216,7 @@ static void run_rotate(pc__stream *stream, const op_case *c, pc__floats **array)
 static void run_rotations(pc__stream *stream, const op_case *c, pc__floats **array)
 {
     double frequency[] = {1, 0.5, 0.01, 0.3}, other[] = {0.7, 0.2, 0.3, 0.001};
-    pc__rope rope = {8, 0, 1.0f, frequency}, local = {6, 0, 1.0f, other};
+    pc__rotation rope = {8, 0, 1.0f, frequency}, local = {6, 0, 1.0f, other};
     int64_t positions[20];
     for (int turn = 0; turn < 90; turn++) {
         for (size_t r = 0; r < c->rows; r++)
@@ -231,7 +231,7 @@ static void run_rotations(pc__stream *stream, const op_case *c, pc__floats **arr
 }
 
 /* Calls of the driver for one rotation. */
-static uint64_t calls_to_rotate(pc__stream *stream, const pc__rope *rope, int64_t start,
+static uint64_t calls_to_rotate(pc__stream *stream, const pc__rotation *rope, int64_t start,
                                 pc__floats *x)
 {
     int64_t positions[20];
@@ -248,7 +248,7 @@ static void angles_once(void)
 {
     enum { COUNT = 20 * 24, LAYERS_OF_PASS = 30 };
     double frequency[] = {1, 0.5, 0.01, 0.3}, other[] = {0.7, 0.2, 0.3, 0.001};
-    pc__rope rope = {8, 0, 1.0f, frequency}, local = {8, 0, 1.0f, other};
+    pc__rotation rope = {8, 0, 1.0f, frequency}, local = {8, 0, 1.0f, other};
     pc__floats *x = cuda->ops->take(cuda, COUNT * sizeof(float));
     pc__stream *stream;
     CHECK_OK(cuda->ops->stream_new(&stream, cuda));

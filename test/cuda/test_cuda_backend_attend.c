@@ -211,9 +211,9 @@ typedef struct batch {
     size_t run_count, rows;
     int64_t positions[MOST_ROWS];
     size_t first[MOST_ROWS + 1];
-    pc__row_span host[MOST_ROWS * MOST_SPANS], device[MOST_ROWS * MOST_SPANS];
+    pc__kv_span host[MOST_ROWS * MOST_SPANS], device[MOST_ROWS * MOST_SPANS];
     double tolerance; /* of its least exact format, or of attend_naive */
-    pc__plan *cpu, *plan;
+    pc__row_plan *cpu, *plan;
     float *q, *want, *want_lse;
     pc__floats *x, *y, *lse;
 } batch;
@@ -225,9 +225,9 @@ static const uint32_t dtypes[] = {PC_DTYPE_F32, PC_DTYPE_BF16, PC_DTYPE_F16, PC_
 static void add_span(batch *b, size_t row, size_t index, int64_t start, uint32_t lo, uint32_t hi)
 {
     size_t at = b->first[row + 1]++;
-    b->host[at] = (pc__row_span){b->dims.plain ? b->runs[index].exact : b->runs[index].host, start,
-                                 lo, hi};
-    b->device[at] = (pc__row_span){b->runs[index].device, start, lo, hi};
+    b->host[at] = (pc__kv_span){b->dims.plain ? b->runs[index].exact : b->runs[index].host, start,
+                                lo, hi};
+    b->device[at] = (pc__kv_span){b->runs[index].device, start, lo, hi};
 }
 
 /* Run 0 is shared by all rows but some, the next ones by some; some spans are empty. */
@@ -280,8 +280,9 @@ static void new_batch(place *at, batch *b, head_dims dims, uint32_t formats, siz
     pc__rows host = {b->rows, b->positions, b->first, b->host, 0},
              device = {b->rows, b->positions, b->first, b->device, per_row};
     size_t vectors = b->rows * (size_t)dims.heads;
-    CHECK_OK(pc__plan_new(&b->cpu, at->context, &pc__cpu_plan_limits, &host, &shape, dims.heads));
-    CHECK_OK(pc__plan_new(&b->plan, at->context, limits, &device, &shape, dims.heads));
+    CHECK_OK(
+        pc__row_plan_new(&b->cpu, at->context, &pc__cpu_plan_limits, &host, &shape, dims.heads));
+    CHECK_OK(pc__row_plan_new(&b->plan, at->context, limits, &device, &shape, dims.heads));
     b->q = normals(at, vectors * (size_t)dims.k, 2.0f);
     b->want = normals(at, vectors * (size_t)dims.v, 0.0f);
     b->want_lse = normals(at, vectors, 0.0f);
@@ -292,8 +293,8 @@ static void new_batch(place *at, batch *b, head_dims dims, uint32_t formats, siz
 
 static void free_batch(place *at, batch *b)
 {
-    pc__plan_free(b->cpu);
-    pc__plan_free(b->plan);
+    pc__row_plan_free(b->cpu);
+    pc__row_plan_free(b->plan);
     free(b->q), free(b->want), free(b->want_lse);
     give(&at->cuda.base, b->x), give(&at->cuda.base, b->y), give(&at->cuda.base, b->lse);
     for (size_t i = 0; i < b->run_count; i++)
@@ -353,19 +354,19 @@ static void check_layer(place *at, batch *b, const pc__attn_layer *layer, int wi
     free(got), free(lse);
 }
 
-static pc__rope rope_of(double *frequency, int32_t dims, int32_t interleaved)
+static pc__rotation rope_of(double *frequency, int32_t dims, int32_t interleaved)
 {
     for (int32_t i = 0; i < dims / 2; i++)
         frequency[i] = pow(10000.0, -(double)i / (double)dims);
-    return (pc__rope){dims, interleaved, 1.0f, frequency};
+    return (pc__rotation){dims, interleaved, 1.0f, frequency};
 }
 
 /* Both layers of a plan, and a second time: its tables stay. */
 static void check_batch(place *at, batch *b)
 {
     double frequency[2][128];
-    pc__rope ropes[] = {rope_of(frequency[0], b->dims.k / 4 * 2, 0),
-                        rope_of(frequency[1], b->dims.k / 2 * 2, 1)};
+    pc__rotation ropes[] = {rope_of(frequency[0], b->dims.k / 4 * 2, 0),
+                            rope_of(frequency[1], b->dims.k / 2 * 2, 1)};
     float *slopes = normals(at, (size_t)b->dims.heads, 0.02f),
           *sinks = normals(at, (size_t)b->dims.heads, 2.0f);
     for (int i = 0; i < 3; i++) {
@@ -418,18 +419,18 @@ static void nothing_to_see(void)
     open_place(&at, 1);
     for (size_t rows = 0; rows <= 2; rows += 2) {
         pc__rows none = {rows, positions, first, NULL, 0};
-        pc__plan *plan;
+        pc__row_plan *plan;
         float *q = normals(&at, 4 * 64, 1.0f);
         pc__floats *x = to_device(&at, q, 4 * 64), *y = take(&at.cuda.base, 4 * 64 * 4),
                    *lse = take(&at.cuda.base, 4 * 4);
-        CHECK_OK(pc__plan_new(&plan, at.context, &pc__cuda_plan_limits, &none, &shape, 2));
+        CHECK_OK(pc__row_plan_new(&plan, at.context, &pc__cuda_plan_limits, &none, &shape, 2));
         CHECK_OK(pc__cuda_op_attend(&at.stream.base, plan, &layer, x, y, lse));
         CHECK_OK(finish(&at.stream.base));
         for (size_t i = 0; i < rows * 2 * 64; i++)
             CHECK(((const float *)pc_fake_reach(y))[i] == 0.0f);
         for (size_t i = 0; i < rows * 2; i++)
             CHECK(((const float *)pc_fake_reach(lse))[i] == -INFINITY);
-        pc__plan_free(plan);
+        pc__row_plan_free(plan);
         give(&at.cuda.base, x), give(&at.cuda.base, y), give(&at.cuda.base, lse);
         free(q);
     }
@@ -575,7 +576,7 @@ static void check_record(place *at, head_dims dims)
     map_set s;
     pc__map_out host[LANES], device[LANES];
     double frequency[128];
-    pc__rope rope = rope_of(frequency, dims.k / 4 * 2, (int32_t)below(at, 2));
+    pc__rotation rope = rope_of(frequency, dims.k / 4 * 2, (int32_t)below(at, 2));
     new_maps(at, &s, dims, 4);
     size_t heads = (size_t)dims.heads, k = (size_t)dims.k;
     float *q = normals(at, s.rows * heads * k, 2.0f), *lse = normals(at, s.rows * heads, 0.5f),
@@ -634,7 +635,7 @@ static void refusals(void)
     CHECK_STATUS(pc__cuda_op_apply_maps(&at.stream.base, &lane, 1, 0, NULL), PC_ERR_MISMATCH);
     new_batch(&at, &b, shapes[0], 1, 60, &pc__cuda_plan_limits, 0);
     double frequency[128];
-    pc__rope rope = rope_of(frequency, 66, 0);
+    pc__rotation rope = rope_of(frequency, 66, 0);
     layer.rope = &rope;
     CHECK_STATUS(pc__cuda_op_attend(&at.stream.base, b.plan, &layer, b.x, b.y, b.lse),
                  PC_ERR_INVALID);
@@ -658,7 +659,7 @@ static pc_status every_operation(ordeal *o)
     pc__stream *stream = &o->at.stream.base;
     double frequency[128];
     float slopes[4] = {0.1f, 0.2f, 0.3f, 0.4f};
-    pc__rope rope = rope_of(frequency, 32, 0);
+    pc__rotation rope = rope_of(frequency, 32, 0);
     pc__attn_layer layer = {
         .heads = 4, .scale = 0.125f, .window = 1700, .slopes = slopes, .rope = &rope};
     pc__map_lane in[LANES];

@@ -109,14 +109,14 @@ static pc_status tokens_of(void *user, const char *text, size_t size, uint64_t f
                            int32_t **tokens, size_t *count)
 {
     const world *w = user;
-    pc_status status = pc__tokenize(w->tokenizer, text, size, flags, NULL, 0, count);
+    pc_status status = pc__text_to_tokens(w->tokenizer, text, size, flags, NULL, 0, count);
     *tokens = NULL;
     if (status < 0)
         return status;
     *tokens = pc__alloc(&w->mem, (*count + 1) * sizeof **tokens);
     if (!*tokens)
         return PC_ERR_NOMEM;
-    status = pc__tokenize(w->tokenizer, text, size, flags, *tokens, *count + 1, count);
+    status = pc__text_to_tokens(w->tokenizer, text, size, flags, *tokens, *count + 1, count);
     if (status < 0) {
         pc__free(&w->mem, *tokens);
         *tokens = NULL;

@@ -185,14 +185,14 @@ static uint32_t load_claim(pc_cache *cache, pc_context *context, uint64_t most)
                                 .ref_owner = ref_context,
                                 .desc = &desc,
                                 .cost = 10};
-    pc__load *load = NULL;
+    pc__entry_load *load = NULL;
     pc_segment *segment = NULL;
     uint32_t reason = PC_REASON_NONE;
     image.blocks = NULL;
     image.block_bytes = NULL;
     image.most_block = most;
     if (CHECK_OK(pc__cache_lookup_async(cache, &request, &load, &reason)))
-        CHECK_STATUS(pc__load_wait(load, pc__now() + 5, &segment, &reason), PC_MISS);
+        CHECK_STATUS(pc__entry_load_wait(load, pc__now() + 5, &segment, &reason), PC_MISS);
     pc__load_drop(load);
     return reason;
 }

@@ -44,10 +44,10 @@ static void ids(void)
         return;
     CHECK_INT(pc__tokenizer_count(t), 262);
     CHECK_INT(pc__token_find(t, "<SPECIAL_4>", 11), 4);
-    CHECK_OK(pc__tokenize(t, "ab <x>\xc3\xa9</s>", 12, PC_TOKENIZE_SPECIAL | PC_TOKENIZE_BOS, got,
-                          16, &count));
+    CHECK_OK(pc__text_to_tokens(t, "ab <x>\xc3\xa9</s>", 12, PC_TOKENIZE_SPECIAL | PC_TOKENIZE_BOS,
+                                got, 16, &count));
     CHECK(count == 7 && !memcmp(got, want, sizeof want));
-    CHECK_OK(pc__detokenize(t, got, count, PC_TOKENIZE_SPECIAL, back, sizeof back, &size));
+    CHECK_OK(pc__tokens_to_text(t, got, count, PC_TOKENIZE_SPECIAL, back, sizeof back, &size));
     CHECK(size == 15 && !memcmp(back, "<s>ab <x>\xc3\xa9</s>", 15));
     pc__special_ids special = pc__tokenizer_ids(t);
     CHECK(special.bos == 1 && special.eos == 2 && special.unk == -1);

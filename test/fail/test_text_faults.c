@@ -241,7 +241,7 @@ static void endless_expression(void)
     memset(text, 'a', sizeof text);
     text[4000] = 'h';
     start = clock();
-    CHECK_STATUS(pc__tokenize(t, text, sizeof text, 0, NULL, 0, &count), PC_ERR_LIMIT);
+    CHECK_STATUS(pc__text_to_tokens(t, text, sizeof text, 0, NULL, 0, &count), PC_ERR_LIMIT);
     CHECK_ERROR_HAS("pre-tokenizer");
     CHECK((double)(clock() - start) / CLOCKS_PER_SEC < 20.0);
     CHECK_INT(count, 0);

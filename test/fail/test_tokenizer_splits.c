@@ -108,7 +108,7 @@ static void ends(const char *post, const char *config, const int32_t *want, size
     snprintf(path, sizeof path, "%s/tokenizer_config.json", pc_test_folder());
     pc_test_write(path, config, strlen(config));
     if (CHECK_OK(f.read(&t, &pc__libc_allocator, write_file(f.name, f.data, f.size)))) {
-        CHECK_OK(pc__tokenize(t, "ab", 2, PC_TOKENIZE_BOS, got, 8, &count));
+        CHECK_OK(pc__text_to_tokens(t, "ab", 2, PC_TOKENIZE_BOS, got, 8, &count));
         CHECK_INT(count, wanted);
         CHECK(count == wanted && !memcmp(got, want, count * sizeof *got));
     }

@@ -126,7 +126,7 @@ static void growth(void)
     const form f = json_form(head, all, model);
     if (!CHECK_OK(f.read(&t, &pc__libc_allocator, write_file(f.name, f.data, f.size))))
         return;
-    CHECK_STATUS(pc__tokenize(t, "aaaa", 4, 0, NULL, 0, &count), PC_ERR_LIMIT);
+    CHECK_STATUS(pc__text_to_tokens(t, "aaaa", 4, 0, NULL, 0, &count), PC_ERR_LIMIT);
     CHECK_ERROR_HAS("has grown");
     CHECK_INT(count, 0);
     pc__tokenizer_free(t);

@@ -364,7 +364,7 @@ static void odd_bytes(void)
         size_t count = 0;
         if (!CHECK_OK(f.read(&t, &pc__libc_allocator, write_file(f.name, f.data, f.size))))
             continue;
-        CHECK_OK(pc__tokenize(t, "a\xff\xff\xe4\xb8 a", 7, 0, ids, 16, &count));
+        CHECK_OK(pc__text_to_tokens(t, "a\xff\xff\xe4\xb8 a", 7, 0, ids, 16, &count));
         for (size_t j = 0; j < count; j++)
             CHECK(ids[j] >= 0 && ids[j] < 6);
         pc__tokenizer_free(t);
@@ -382,16 +382,16 @@ static void calls(void)
     size_t count = 9;
     if (!CHECK_OK(f.read(&t, &pc__libc_allocator, write_file(f.name, f.data, f.size))))
         return;
-    CHECK_STATUS(pc__detokenize(t, ids, 2, 0, text, 4, &count), PC_ERR_INVALID);
+    CHECK_STATUS(pc__tokens_to_text(t, ids, 2, 0, text, 4, &count), PC_ERR_INVALID);
     CHECK_ERROR_HAS("token 1: id 10 lies outside of the 10 tokens");
     CHECK_INT(count, 0);
-    CHECK_STATUS(pc__detokenize(t, ids + 2, 1, 0, text, 4, &count), PC_ERR_INVALID);
+    CHECK_STATUS(pc__tokens_to_text(t, ids + 2, 1, 0, text, 4, &count), PC_ERR_INVALID);
     CHECK_ERROR_HAS("id -1");
-    CHECK_STATUS(pc__tokenize(t, "ababab", 6, 0, ids, 2, &count), PC_ERR_LIMIT);
+    CHECK_STATUS(pc__text_to_tokens(t, "ababab", 6, 0, ids, 2, &count), PC_ERR_LIMIT);
     CHECK_INT(count, 3);
     CHECK(ids[0] == 2 && ids[1] == 2); /* what fits */
     CHECK_ERROR_HAS("3 tokens, there is room for 2");
-    CHECK_STATUS(pc__detokenize(t, (const int32_t[]){2, 2, 2}, 3, 0, text, 4, &count),
+    CHECK_STATUS(pc__tokens_to_text(t, (const int32_t[]){2, 2, 2}, 3, 0, text, 4, &count),
                  PC_ERR_LIMIT);
     CHECK_INT(count, 6);
     CHECK(!memcmp(text, "abab", 4));

@@ -20,7 +20,7 @@ typedef struct work {
     const pc__linear *linear[PC__LINEARS_AT_ONCE];
     pc__floats *to[PC__LINEARS_AT_ONCE];
     const pc__table *table;
-    const pc__rope *rope;
+    const pc__rotation *rope;
     const uint32_t *row;
     const int64_t *positions;
     const pc__row_range *ranges;
@@ -293,8 +293,8 @@ static pc_status run_rotate(far_backend *far, void *arg)
     return PC_OK;
 }
 
-static void rotate(pc__stream *stream, const pc__rope *rope, const int64_t *positions, size_t rows,
-                   size_t heads, size_t dim, size_t stride, pc__floats *x)
+static void rotate(pc__stream *stream, const pc__rotation *rope, const int64_t *positions,
+                   size_t rows, size_t heads, size_t dim, size_t stride, pc__floats *x)
 {
     later(stream, run_rotate,
           &(work){.rope = rope,

@@ -50,9 +50,9 @@ void *far_list(pc__stream *stream, const void *list, size_t bytes);
 void far_store_kv(pc__stream *stream, pc__kv *const *runs, const size_t *slots, int32_t layer,
                   size_t rows, const pc__floats *k, size_t k_stride, const pc__floats *v,
                   size_t v_stride);
-pc_status far_attend(pc__stream *stream, pc__plan *plan, const pc__attn_layer *layer,
+pc_status far_attend(pc__stream *stream, pc__row_plan *plan, const pc__attn_layer *layer,
                      const pc__floats *q, pc__floats *out, pc__floats *lse);
-pc_status far_attention_map(pc__stream *stream, pc__plan *plan, const pc__attn_layer *layer,
+pc_status far_attention_map(pc__stream *stream, pc__row_plan *plan, const pc__attn_layer *layer,
                             const pc__floats *q, size_t row, const pc__floats *lse, float *prob);
 pc_status far_apply_maps(pc__stream *stream, const pc__map_lane *lanes, size_t count, int32_t layer,
                          pc__floats *out);

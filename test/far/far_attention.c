@@ -103,16 +103,16 @@ void far_store_kv(pc__stream *stream, pc__kv *const *runs, const size_t *slots, 
 
 /* A plan over views of the runs: made once a plan, filled for each layer. */
 typedef struct near_plan {
-    pc__plan *plan;
+    pc__row_plan *plan;
     view *views;
     size_t count;
-    pc__row_span *spans;
+    pc__kv_span *spans;
 } near_plan;
 
 static void free_near_plan(void *device)
 {
     near_plan *n = device;
-    pc__plan_free(n->plan);
+    pc__row_plan_free(n->plan);
     views_free(n->views, n->count);
     free(n->spans);
     free(n);
@@ -127,7 +127,7 @@ static const pc__kv *view_of(near_plan *n, const pc__kv *kv)
     return &n->views[n->count++].kv;
 }
 
-static pc_status make_near_plan(far_backend *far, pc__plan *plan)
+static pc_status make_near_plan(far_backend *far, pc__row_plan *plan)
 {
     near_plan *n = calloc(1, sizeof *n);
     size_t spans = plan->first[plan->rows];
@@ -141,12 +141,13 @@ static pc_status make_near_plan(far_backend *far, pc__plan *plan)
         n->spans[i].kv = view_of(n, plan->spans[i].kv);
     }
     pc__rows rows = {plan->rows, plan->positions, plan->first, n->spans, plan->per_row};
-    return pc__plan_new(&n->plan, far->base.context, &far->base.limits, &rows, &plan->shape,
-                        (int32_t)plan->heads);
+    return pc__row_plan_new(&n->plan, far->base.context, &far->base.limits, &rows, &plan->shape,
+                            (int32_t)plan->heads);
 }
 
 /* The plan with the pages of the layer. */
-static pc_status near_plan_of(far_backend *far, pc__plan *plan, int32_t layer, pc__plan **out)
+static pc_status near_plan_of(far_backend *far, pc__row_plan *plan, int32_t layer,
+                              pc__row_plan **out)
 {
     if (!plan->device)
         PC__TRY_RETURN(make_near_plan(far, plan));
@@ -158,7 +159,7 @@ static pc_status near_plan_of(far_backend *far, pc__plan *plan, int32_t layer, p
 }
 
 typedef struct attending {
-    pc__plan *plan;
+    pc__row_plan *plan;
     pc__attn_layer layer;
     const pc__floats *q;
     pc__floats *out, *lse;
@@ -169,12 +170,12 @@ typedef struct attending {
 static pc_status run_attend(far_backend *far, void *arg)
 {
     const attending *a = arg;
-    pc__plan *plan;
+    pc__row_plan *plan;
     PC__TRY_RETURN(near_plan_of(far, a->plan, a->layer.layer, &plan));
     return pc__plan_attend(plan, &a->layer, NEAR(far, a->q), NEAR(far, a->out), NEAR(far, a->lse));
 }
 
-pc_status far_attend(pc__stream *stream, pc__plan *plan, const pc__attn_layer *layer,
+pc_status far_attend(pc__stream *stream, pc__row_plan *plan, const pc__attn_layer *layer,
                      const pc__floats *q, pc__floats *out, pc__floats *lse)
 {
     attending a = {plan, *layer, q, out, lse, 0, NULL};
@@ -185,12 +186,12 @@ pc_status far_attend(pc__stream *stream, pc__plan *plan, const pc__attn_layer *l
 static pc_status run_attention_map(far_backend *far, void *arg)
 {
     const attending *a = arg;
-    pc__plan *plan;
+    pc__row_plan *plan;
     PC__TRY_RETURN(near_plan_of(far, a->plan, a->layer.layer, &plan));
     return pc__plan_map(plan, &a->layer, NEAR(far, a->q), a->row, NEAR(far, a->lse), a->prob);
 }
 
-pc_status far_attention_map(pc__stream *stream, pc__plan *plan, const pc__attn_layer *layer,
+pc_status far_attention_map(pc__stream *stream, pc__row_plan *plan, const pc__attn_layer *layer,
                             const pc__floats *q, size_t row, const pc__floats *lse, float *prob)
 {
     attending a = {plan, *layer, q, NULL, (pc__floats *)(uintptr_t)lse, row, prob};

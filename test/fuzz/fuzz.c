@@ -323,12 +323,12 @@ static void check_special(const pc__tokenizer *t, const char *text, size_t size)
 {
     int known = pc__has_special(t, text, size);
     size_t n = 0, m = 0;
-    if (known < 0 || pc__tokenize(t, text, size, 0, NULL, 0, &n) < 0
-        || pc__tokenize(t, text, size, PC_TOKENIZE_SPECIAL, NULL, 0, &m) < 0)
+    if (known < 0 || pc__text_to_tokens(t, text, size, 0, NULL, 0, &n) < 0
+        || pc__text_to_tokens(t, text, size, PC_TOKENIZE_SPECIAL, NULL, 0, &m) < 0)
         return;
     int32_t *a = malloc((n + 1) * sizeof *a), *b = malloc((m + 1) * sizeof *b);
-    FUZZ_CHECK(a && b && pc__tokenize(t, text, size, 0, a, n, &n) == PC_OK
-               && pc__tokenize(t, text, size, PC_TOKENIZE_SPECIAL, b, m, &m) == PC_OK);
+    FUZZ_CHECK(a && b && pc__text_to_tokens(t, text, size, 0, a, n, &n) == PC_OK
+               && pc__text_to_tokens(t, text, size, PC_TOKENIZE_SPECIAL, b, m, &m) == PC_OK);
     FUZZ_CHECK(known == (n != m || memcmp(a, b, n * sizeof *a) != 0));
     free(a);
     free(b);
@@ -339,24 +339,25 @@ void fuzz_round(const pc__tokenizer *t, const char *text, size_t size, uint64_t 
     size_t need = 0, count = 0, bytes = 0, again = 0;
     int32_t *ids;
     char *back;
-    pc_status status = pc__tokenize(t, text, size, flags, NULL, 0, &need);
+    pc_status status = pc__text_to_tokens(t, text, size, flags, NULL, 0, &need);
     if (!fuzz_ok(status)) {
         FUZZ_CHECK(!exact); /* only an expression of the input's own may search too long */
         return;
     }
     ids = malloc((need + 1) * sizeof *ids);
-    FUZZ_CHECK(ids && pc__tokenize(t, text, size, flags, ids, need, &count) == PC_OK
+    FUZZ_CHECK(ids && pc__text_to_tokens(t, text, size, flags, ids, need, &count) == PC_OK
                && count == need);
     check_ids(t, ids, count);
     if (need > 1)
-        FUZZ_CHECK(pc__tokenize(t, text, size, flags, ids, need - 1, &count) == PC_ERR_LIMIT
+        FUZZ_CHECK(pc__text_to_tokens(t, text, size, flags, ids, need - 1, &count) == PC_ERR_LIMIT
                    && count == need);
-    FUZZ_CHECK(pc__detokenize(t, ids, count, flags & PC_TOKENIZE_SPECIAL, NULL, 0, &bytes)
+    FUZZ_CHECK(pc__tokens_to_text(t, ids, count, flags & PC_TOKENIZE_SPECIAL, NULL, 0, &bytes)
                == PC_OK);
     back = malloc(bytes + 1);
-    FUZZ_CHECK(back
-               && pc__detokenize(t, ids, count, flags & PC_TOKENIZE_SPECIAL, back, bytes, &again)
-                      == PC_OK);
+    FUZZ_CHECK(
+        back
+        && pc__tokens_to_text(t, ids, count, flags & PC_TOKENIZE_SPECIAL, back, bytes, &again)
+               == PC_OK);
     FUZZ_CHECK(again == bytes);
     if (exact)
         FUZZ_CHECK(bytes == size && (!size || !memcmp(back, text, size)));

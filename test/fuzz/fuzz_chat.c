@@ -10,11 +10,11 @@
 static pc_status tokens_of(void *user, const char *text, size_t size, uint64_t flags,
                            int32_t **tokens, size_t *count)
 {
-    pc_status status = pc__tokenize(user, text, size, flags, NULL, 0, count);
+    pc_status status = pc__text_to_tokens(user, text, size, flags, NULL, 0, count);
     *tokens = status < 0 ? NULL : pc__alloc(&fuzz_memory, (*count + 1) * sizeof **tokens);
     return status < 0 || !*tokens
                ? status
-               : pc__tokenize(user, text, size, flags, *tokens, *count + 1, count);
+               : pc__text_to_tokens(user, text, size, flags, *tokens, *count + 1, count);
 }
 
 static void render(const pc__chat *chat, pc__tokenizer *tokenizer)

@@ -34,7 +34,7 @@ static inline float *golden_floats(const pc__weights *file, const char *name, si
 
 typedef struct lane {
     /* lo and hi say which tokens take part; visibility hides some of them. */
-    pc__row_span spans[MAX_SPANS];
+    pc__kv_span spans[MAX_SPANS];
     size_t span_count;
     const int32_t *tokens;
     const int64_t *positions;

@@ -30,7 +30,7 @@ static void one(const pc__tokenizer *t, const char *name, size_t index, const ch
     static int32_t want[65536], got[65536];
     static char back[1 << 18];
     size_t n = *line == '\n' ? 0 : parse_line(line, want), count, written;
-    if (!CHECK_OK(pc__tokenize(t, text, size, 0, got, 65536, &count)))
+    if (!CHECK_OK(pc__text_to_tokens(t, text, size, 0, got, 65536, &count)))
         return;
     if (!CHECK(count == n && !memcmp(got, want, n * sizeof *want))) {
         fprintf(stderr, "    %s case %zu: \"%.*s\"\n     got", name, index,
@@ -41,7 +41,7 @@ static void one(const pc__tokenizer *t, const char *name, size_t index, const ch
     }
     if (!round_trip)
         return;
-    CHECK_OK(pc__detokenize(t, got, count, 0, back, sizeof back, &written));
+    CHECK_OK(pc__tokens_to_text(t, got, count, 0, back, sizeof back, &written));
     CHECK(written == size && !memcmp(back, text, size));
 }
 

@@ -161,8 +161,8 @@ static void modular(golden *g, const char *name, uint32_t see)
     char tensor[64];
     if (modules(g, runs, lanes, length, see == PC_VISIBLE_ALL)) {
         for (int m = 0; m < 3; m++)
-            l.spans[m] = (pc__row_span){lanes[m].run, lanes[m].run_start, 0,
-                                        (uint32_t)lanes[m].run->tokens};
+            l.spans[m] = (pc__kv_span){lanes[m].run, lanes[m].run_start, 0,
+                                       (uint32_t)lanes[m].run->tokens};
         l.span_count = 3;
         if (CHECK_OK(run_lanes(g->model, &l, 1, see, length, logits, &t))) {
             snprintf(tensor, sizeof tensor, "%s/logits", name);
@@ -334,8 +334,8 @@ static void hang(lane *child, const lane *parent)
 {
     memcpy(child->spans, parent->spans, sizeof child->spans);
     child->span_count = parent->span_count;
-    child->spans[child->span_count++] = (pc__row_span){parent->run, parent->run_start, 0,
-                                                       (uint32_t)parent->run->tokens};
+    child->spans[child->span_count++] = (pc__kv_span){parent->run, parent->run_start, 0,
+                                                      (uint32_t)parent->run->tokens};
 }
 
 static void shared(golden *g)
@@ -660,8 +660,8 @@ static void rounded(pc_context *context, const golden *exact, const char *folder
     CHECK_INT(g.model->info.compute, PC_DTYPE_BF16);
     if (modules(&g, runs, lanes, length, 0)) {
         for (int m = 0; m < 3; m++)
-            l.spans[m] = (pc__row_span){lanes[m].run, lanes[m].run_start, 0,
-                                        (uint32_t)lanes[m].run->tokens};
+            l.spans[m] = (pc__kv_span){lanes[m].run, lanes[m].run_start, 0,
+                                       (uint32_t)lanes[m].run->tokens};
         l.span_count = 3;
         if (CHECK_OK(run_lanes(g.model, &l, 1, PC_VISIBLE_BY_POSITION, length, logits, NULL)))
             CHECK((*worst = distance(logits, want, count)) < 0.05);

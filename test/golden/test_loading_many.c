@@ -13,7 +13,7 @@ static void freed_in_between(void)
 {
     for (int i = 0; i < 8; i++) {
         world w;
-        pc__load *loads[10];
+        pc__entry_load *loads[10];
         uint32_t reason;
         start(&w, 0, PC_CACHE_ALWAYS_LOAD, 0, 0);
         for (int32_t n = 0; n < 10; n++)
@@ -57,7 +57,7 @@ static void *work(void *arg)
         int32_t n = (int32_t)(pc_test_bits(&rng) % 24) * 100;
         unsigned what = (unsigned)(pc_test_bits(&rng) % 16);
         uint32_t reason;
-        pc__load *l = NULL;
+        pc__entry_load *l = NULL;
         pc_segment *segment = NULL;
         if (what == 0)
             pc_cache_clear(me->w->cache);
@@ -69,7 +69,7 @@ static void *work(void *arg)
             atomic_store(&me->w->slow_disk.fail, 0);
         else if (get_host(me->w->cache, n) == PC_MISS
                  && look_up_async(me->w->cache, n, 0.01, &l, &reason) == PC_OK) {
-            if (what > 7 && pc__load_wait(l, pc__now() + 0.002, &segment, &reason) == PC_OK)
+            if (what > 7 && pc__entry_load_wait(l, pc__now() + 0.002, &segment, &reason) == PC_OK)
                 me->wrong += !is_right(segment, n);
             pc__segment_unref(segment);
             pc__load_drop(l);

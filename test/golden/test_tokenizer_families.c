@@ -66,8 +66,8 @@ static int one(const pc__tokenizer *t, const char *name, const json_t *text, con
     if (json_is_null(want)) /* a text that is not compared */
         return 1;
     const json_t *result = json_is_string(decoded) ? decoded : text;
-    if (!CHECK_OK(pc__tokenize(t, json_string_value(text), json_string_length(text),
-                               PC_TOKENIZE_SPECIAL, ids, MOST_IDS, &count)))
+    if (!CHECK_OK(pc__text_to_tokens(t, json_string_value(text), json_string_length(text),
+                                     PC_TOKENIZE_SPECIAL, ids, MOST_IDS, &count)))
         return 0;
     if (!same(ids, count, want)) {
         if (shown)
@@ -77,7 +77,7 @@ static int one(const pc__tokenizer *t, const char *name, const json_t *text, con
     /* after a special token ours drops the blank that encoding puts in front of each text */
     if (!decoded || (strchr(json_string_value(text), '<') && json_is_string(decoded)))
         return 1;
-    if (!CHECK_OK(pc__detokenize(t, ids, count, 0, back, sizeof back, &size)))
+    if (!CHECK_OK(pc__tokens_to_text(t, ids, count, 0, back, sizeof back, &size)))
         return 0;
     if (size == json_string_length(result) && !memcmp(back, json_string_value(result), size))
         return 1;
@@ -111,8 +111,9 @@ static void around(const pc__tokenizer *t, const char *name, const json_t *famil
     int32_t plain[16], whole[16];
     size_t n, count, before = json_array_size(json_object_get(family, "before")),
                      after = json_array_size(json_object_get(family, "after"));
-    CHECK_OK(pc__tokenize(t, "a", 1, PC_TOKENIZE_SPECIAL, plain, 16, &n));
-    CHECK_OK(pc__tokenize(t, "a", 1, PC_TOKENIZE_SPECIAL | PC_TOKENIZE_BOS, whole, 16, &count));
+    CHECK_OK(pc__text_to_tokens(t, "a", 1, PC_TOKENIZE_SPECIAL, plain, 16, &n));
+    CHECK_OK(
+        pc__text_to_tokens(t, "a", 1, PC_TOKENIZE_SPECIAL | PC_TOKENIZE_BOS, whole, 16, &count));
     if (!CHECK_INT(count, before + n + after)) {
         fprintf(stderr, "    %s\n", name);
         return;

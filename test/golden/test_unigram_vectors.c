@@ -43,15 +43,15 @@ static void encode(const pc__tokenizer *t, const char *name, uint64_t flags, con
     static int32_t ids[4096];
     static char back[16384];
     size_t count, size;
-    if (!CHECK_OK(pc__tokenize(t, json_string_value(text), json_string_length(text), flags, ids,
-                               4096, &count)))
+    if (!CHECK_OK(pc__text_to_tokens(t, json_string_value(text), json_string_length(text), flags,
+                                     ids, 4096, &count)))
         return;
     if (!CHECK(same(ids, count, want)))
         show(name, json_string_value(text), ids, count, want);
     if (!decoded || strstr(json_string_value(text), "<mask>")
         || strstr(json_string_value(text), "<s>"))
         return;
-    CHECK_OK(pc__detokenize(t, ids, count, 0, back, sizeof back - 1, &size));
+    CHECK_OK(pc__tokens_to_text(t, ids, count, 0, back, sizeof back - 1, &size));
     back[size] = 0;
     CHECK_STR(back, json_string_value(decoded));
 }
@@ -109,7 +109,7 @@ static void sentencepiece(const json_t *expected)
         int32_t ids[8];
         size_t count = 0;
         vectors(t, "spm", 0, expected);
-        CHECK_OK(pc__tokenize(t, "a", 1, PC_TOKENIZE_BOS, ids, 8, &count));
+        CHECK_OK(pc__text_to_tokens(t, "a", 1, PC_TOKENIZE_BOS, ids, 8, &count));
         CHECK(count == 2 && ids[1] == 2); /* T5 ends a text and does not begin one */
     }
     pc__tokenizer_free(t);

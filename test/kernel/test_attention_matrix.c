@@ -86,7 +86,7 @@ static void combine(size_t results, size_t dim, size_t parts, pc_test_rng *rng)
         for (size_t n = 0; n < parts; n++)
             sum += exp((double)states[n].m - top);
         memset(out, 0xff, sizeof out);
-        pc__merge(parts, states, dim, out, &lse);
+        pc__merge_parts(parts, states, dim, out, &lse);
         worst = fmax(worst, fabs((double)lse - top - log(sum)));
         for (size_t d = 0; d < dim; d++) {
             double want = 0.0;

@@ -17,7 +17,7 @@ static void fill(float *x, size_t count, pc_test_rng *rng)
 static void same_bits(const pc__kernels *kernels, int32_t dims, int interleaved, size_t dim,
                       pc_test_rng *rng)
 {
-    pc__rope rope = {dims, interleaved, 1.0f, NULL};
+    pc__rotation rope = {dims, interleaved, 1.0f, NULL};
     size_t half = (size_t)dims / 2, bytes = HEADS * dim * sizeof(float);
     guarded c = guarded_new(half * sizeof(float)), s = guarded_new(half * sizeof(float)),
             from = guarded_new(bytes), to = guarded_new(bytes);
@@ -44,7 +44,7 @@ static void reference(void)
 {
     const float cosine[] = {0.0f, 1.0f}, sine[] = {1.0f, 0.0f},
                 x[] = {1.0f, 2.0f, 3.0f, 4.0f, 5.0f};
-    pc__rope halves = {4, 0, 1.0f, NULL}, pairs = {4, 1, 1.0f, NULL};
+    pc__rotation halves = {4, 0, 1.0f, NULL}, pairs = {4, 1, 1.0f, NULL};
     float y[5];
     pc__kernels_c.rotate(&halves, cosine, sine, 2.0f, x, y, 1, 5);
     CHECK(y[0] == -6.0f && y[1] == 4.0f && y[2] == 2.0f && y[3] == 8.0f && y[4] == 10.0f);

@@ -145,7 +145,7 @@ static inline pc_status put_as(pc_cache *cache, int32_t number, uint32_t write_o
                         tokens, TOKENS)
         < 0)
         abort(); /* not checked: several threads call it */
-    status = pc__cache_put(
+    status = pc__cache_put_entry(
         cache, &(pc__entry_desc){.key = image.key, .cost = 1, .write_on_reuse = write_on_reuse},
         &image, segment, NULL, NULL);
     pc__segment_unref(segment);
@@ -171,13 +171,13 @@ static inline pc_status get_host(pc_cache *cache, int32_t number)
     pc_segment *segment = NULL;
     pc_status status;
     set_tokens(tokens, number);
-    status = pc__cache_get(cache, &key, tokens, TOKENS, &segment);
+    status = pc__cache_get_entry(cache, &key, tokens, TOKENS, &segment);
     pc__segment_unref(segment);
     return status;
 }
 
 static inline pc_status seek_after(pc_cache *cache, int32_t number, double before, double cost,
-                                   pc__load **out, uint32_t *reason)
+                                   pc__entry_load **out, uint32_t *reason)
 {
     int32_t tokens[TOKENS];
     pc__image image = image_of(number, tokens);
@@ -193,8 +193,8 @@ static inline pc_status seek_after(pc_cache *cache, int32_t number, double befor
     return pc__cache_lookup_async(cache, &want, out, reason);
 }
 
-static inline pc_status look_up_async(pc_cache *cache, int32_t number, double cost, pc__load **out,
-                                      uint32_t *reason)
+static inline pc_status look_up_async(pc_cache *cache, int32_t number, double cost,
+                                      pc__entry_load **out, uint32_t *reason)
 {
     return seek_after(cache, number, 0, cost, out, reason);
 }
@@ -212,7 +212,7 @@ static inline int is_right(const pc_segment *segment, int32_t number)
 /* Looks up in RAM, then below, and waits. */
 static inline pc_status load(pc_cache *cache, int32_t number, double cost, uint32_t *reason)
 {
-    pc__load *l;
+    pc__entry_load *l;
     pc_segment *segment = NULL;
     pc_status status = get_host(cache, number);
     *reason = PC_REASON_NONE;
@@ -221,7 +221,7 @@ static inline pc_status load(pc_cache *cache, int32_t number, double cost, uint3
     status = look_up_async(cache, number, cost, &l, reason);
     if (status != PC_OK)
         return status;
-    status = pc__load_wait(l, pc__now() + 20, &segment, reason);
+    status = pc__entry_load_wait(l, pc__now() + 20, &segment, reason);
     CHECK(status == PC_OK || status == PC_MISS);
     CHECK((status == PC_OK) == (segment != NULL));
     CHECK(pc__load_is_done(l) && pc__load_succeeded(l) == (segment != NULL));

@@ -86,7 +86,7 @@ static inline void use(const pc__tokenizer *t, pc_test_memory *memory)
     for (uint64_t at = 1; at <= used; at++) {
         start = memory->calls;
         memory->fail_at = start + at;
-        pc_status status = pc__tokenize(t, text, sizeof text - 1, flags, ids, 256, &count);
+        pc_status status = pc__text_to_tokens(t, text, sizeof text - 1, flags, ids, 256, &count);
         used = memory->calls - start;
         if (at > used)
             CHECK_OK(status);
@@ -99,8 +99,8 @@ static inline void use(const pc__tokenizer *t, pc_test_memory *memory)
     for (uint64_t at = 1; at <= used; at++) {
         start = memory->calls;
         memory->fail_at = start + at;
-        pc_status status = pc__detokenize(t, ids, count, PC_TOKENIZE_SPECIAL, back, sizeof back,
-                                          &size);
+        pc_status status = pc__tokens_to_text(t, ids, count, PC_TOKENIZE_SPECIAL, back, sizeof back,
+                                              &size);
         used = memory->calls - start + (status < 0);
         CHECK(status == PC_OK || (status == PC_ERR_NOMEM && size == 0));
         CHECK_INT(memory->live_blocks, live);

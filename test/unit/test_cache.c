@@ -40,8 +40,8 @@ static pc_status put(pc_cache *cache, int32_t token, uint64_t bytes, double cost
 {
     pc_segment *segment = make(token, bytes);
     pc__id key = key_of(token);
-    pc_status status = pc__cache_put(cache, &(pc__entry_desc){.key = key, .cost = cost}, NULL,
-                                     segment, NULL, NULL);
+    pc_status status = pc__cache_put_entry(cache, &(pc__entry_desc){.key = key, .cost = cost}, NULL,
+                                           segment, NULL, NULL);
     pc__segment_unref(segment);
     return status;
 }
@@ -50,7 +50,7 @@ static int has(pc_cache *cache, int32_t token)
 {
     pc_segment *segment = NULL;
     pc__id key = key_of(token);
-    pc_status status = pc__cache_get(cache, &key, &token, 1, &segment);
+    pc_status status = pc__cache_get_entry(cache, &key, &token, 1, &segment);
     CHECK((status == PC_OK) == (segment != NULL));
     CHECK(status == PC_OK || status == PC_MISS);
     pc__segment_unref(segment);
@@ -85,8 +85,8 @@ static void tokens_are_compared(pc_context *context)
     pc_segment *got = NULL;
     CHECK_OK(put(cache, 1, 10, 1));
     CHECK(has(cache, 1));
-    CHECK_STATUS(pc__cache_get(cache, &key, &other, 1, &got), PC_MISS);
-    CHECK_STATUS(pc__cache_get(cache, &key, &other, 0, &got), PC_MISS);
+    CHECK_STATUS(pc__cache_get_entry(cache, &key, &other, 1, &got), PC_MISS);
+    CHECK_STATUS(pc__cache_get_entry(cache, &key, &other, 0, &got), PC_MISS);
     CHECK(!got);
     pc_cache_stats s = balanced(cache);
     CHECK_INT(s.budget_bytes, 1 << 30);
@@ -101,12 +101,14 @@ static void first_one_wins(pc_context *context)
     pc__id key = key_of(1), content = key_of(77);
     pc_segment *a = make(1, 10), *b = make(1, 10), *winner = NULL;
     CHECK(!pc__cache_has_content(cache, &content));
-    CHECK_OK(pc__cache_put(cache, &(pc__entry_desc){.key = key, .content = &content, .cost = 1},
-                           NULL, a, &winner, NULL));
+    CHECK_OK(pc__cache_put_entry(cache,
+                                 &(pc__entry_desc){.key = key, .content = &content, .cost = 1},
+                                 NULL, a, &winner, NULL));
     CHECK(winner == a);
     pc__segment_unref(winner);
-    CHECK_STATUS(pc__cache_put(cache, &(pc__entry_desc){.key = key, .content = &content, .cost = 1},
-                               NULL, b, &winner, NULL),
+    CHECK_STATUS(pc__cache_put_entry(cache,
+                                     &(pc__entry_desc){.key = key, .content = &content, .cost = 1},
+                                     NULL, b, &winner, NULL),
                  PC_EXISTS);
     CHECK(winner == a);
     pc__segment_unref(winner);
@@ -155,21 +157,21 @@ static void pins_and_use(pc_context *context)
     pc_segment *held = NULL;
     CHECK_OK(put(cache, 1, 4000, 0));
     CHECK_OK(put(cache, 2, 4000, 0));
-    CHECK_STATUS(pc__cache_pin(cache, &missing), PC_MISS);
-    CHECK_STATUS(pc__cache_unpin(cache, &one), PC_ERR_STATE);
-    CHECK_OK(pc__cache_pin(cache, &one));
-    CHECK_OK(pc__cache_pin(cache, &one));
+    CHECK_STATUS(pc__cache_pin_entry(cache, &missing), PC_MISS);
+    CHECK_STATUS(pc__cache_unpin_entry(cache, &one), PC_ERR_STATE);
+    CHECK_OK(pc__cache_pin_entry(cache, &one));
+    CHECK_OK(pc__cache_pin_entry(cache, &one));
     CHECK(balanced(cache).pinned_bytes > 4000);
-    CHECK_OK(pc__cache_get(cache, &two, &token, 1, &held));
+    CHECK_OK(pc__cache_get_entry(cache, &two, &token, 1, &held));
     CHECK_STATUS(put(cache, 3, 4000, 100), PC_MISS); /* one pinned, one in use */
     CHECK_OK(pc_cache_clear(cache));
     CHECK_INT(balanced(cache).segments, 2);
     pc__segment_unref(held);
     CHECK_OK(put(cache, 3, 4000, 100));
     CHECK(has(cache, 1) && !has(cache, 2) && has(cache, 3));
-    CHECK_OK(pc__cache_unpin(cache, &one));
+    CHECK_OK(pc__cache_unpin_entry(cache, &one));
     CHECK(balanced(cache).pinned_bytes > 0);
-    CHECK_OK(pc__cache_unpin(cache, &one));
+    CHECK_OK(pc__cache_unpin_entry(cache, &one));
     CHECK_INT(balanced(cache).pinned_bytes, 0);
     CHECK_OK(pc_cache_clear(cache));
     CHECK_INT(balanced(cache).segments, 0);
@@ -205,22 +207,23 @@ static void *race(void *arg)
         int32_t token = (int32_t)(pc_test_bits(&rng) % 40);
         pc__id key = key_of(token);
         pc_segment *segment = NULL;
-        if (pc__cache_get(cache, &key, &token, 1, &segment) == PC_MISS) {
+        if (pc__cache_get_entry(cache, &key, &token, 1, &segment) == PC_MISS) {
             pc_segment *winner = NULL;
             if (pc__segment_new(&segment, &pc__libc_allocator, &ops, malloc(1), NULL, 1000, &token,
                                 1)
                 < 0)
                 return arg;
             atomic_fetch_add(&live, 1);
-            if (pc__cache_put(cache, &(pc__entry_desc){.key = key, .cost = 1}, NULL, segment,
-                              &winner, NULL)
+            if (pc__cache_put_entry(cache, &(pc__entry_desc){.key = key, .cost = 1}, NULL, segment,
+                                    &winner, NULL)
                 < 0)
                 return arg;
             pc__segment_unref(winner);
         }
         if (segment->token_ids[0] != token)
             return arg;
-        if (i % 7 == 0 && pc__cache_pin(cache, &key) == PC_OK && pc__cache_unpin(cache, &key) < 0)
+        if (i % 7 == 0 && pc__cache_pin_entry(cache, &key) == PC_OK
+            && pc__cache_unpin_entry(cache, &key) < 0)
             return arg;
         if (i % 500 == 0)
             pc_cache_clear(cache);
@@ -426,13 +429,13 @@ static void in_several(void)
         const int32_t token = 1;
         for (int c = 0; c < 3; c++) {
             caches[c] = new_cache(context, 8000);
-            CHECK_OK(pc__cache_put(caches[c], &(pc__entry_desc){.key = keys[0], .cost = 1}, NULL,
-                                   segment, NULL, NULL));
+            CHECK_OK(pc__cache_put_entry(caches[c], &(pc__entry_desc){.key = keys[0], .cost = 1},
+                                         NULL, segment, NULL, NULL));
         }
-        CHECK_OK(pc__cache_put(caches[0], &(pc__entry_desc){.key = keys[1], .cost = 1}, NULL,
-                               segment, NULL, NULL));
+        CHECK_OK(pc__cache_put_entry(caches[0], &(pc__entry_desc){.key = keys[1], .cost = 1}, NULL,
+                                     segment, NULL, NULL));
         pc__segment_unref(segment);
-        CHECK_OK(pc__cache_get(caches[first], &keys[0], &token, 1, &held));
+        CHECK_OK(pc__cache_get_entry(caches[first], &keys[0], &token, 1, &held));
         for (int round = 0; round < 2; round++) {
             for (int c = 0; c < 3; c++)
                 for (int32_t other = 100; other < 120; other++) {
@@ -445,14 +448,14 @@ static void in_several(void)
         }
         for (int c = 0; c < 3; c++)
             CHECK(!has(caches[c], 1));
-        CHECK_STATUS(pc__cache_get(caches[0], &keys[1], &token, 1, &held), PC_MISS);
+        CHECK_STATUS(pc__cache_get_entry(caches[0], &keys[1], &token, 1, &held), PC_MISS);
         for (int32_t n = 1; n < 4;
              n++) { /* several are evicted for a large one, in the second of two */
             segment = make(n, 1000);
             for (int c = 0; c < 2; c++) {
                 pc__id key = key_of(n);
-                CHECK_OK(pc__cache_put(caches[c], &(pc__entry_desc){.key = key, .cost = 1}, NULL,
-                                       segment, NULL, NULL));
+                CHECK_OK(pc__cache_put_entry(caches[c], &(pc__entry_desc){.key = key, .cost = 1},
+                                             NULL, segment, NULL, NULL));
             }
             pc__segment_unref(segment);
         }
@@ -481,7 +484,7 @@ static void trimmed(pc_context *context)
     CHECK_INT(freed, 0);
     for (int32_t t = 0; t < 20; t++)
         CHECK_OK(put(cache, t, 10000, 1));
-    CHECK_OK(pc__cache_get(cache, &used, &token, 1, &held));
+    CHECK_OK(pc__cache_get_entry(cache, &used, &token, 1, &held));
     CHECK_OK(pc_cache_pin(cache, pinned.bytes, 7, 0));
     CHECK_OK(pc_cache_get_stats(cache, &s));
     before = s.segment_bytes;

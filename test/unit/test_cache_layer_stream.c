@@ -132,8 +132,8 @@ static void keep(pc_cache *cache, const pc__image *image)
     pc_segment *segment = NULL;
     CHECK_OK(pc__segment_new(&segment, &pc__libc_allocator, &ops, new_state(7), &live,
                              LAYERS * LAYER_BYTES, image->token_ids, TOKENS));
-    CHECK_OK(pc__cache_put(cache, &(pc__entry_desc){.key = image->key, .cost = 1}, image, segment,
-                           NULL, NULL));
+    CHECK_OK(pc__cache_put_entry(cache, &(pc__entry_desc){.key = image->key, .cost = 1}, image,
+                                 segment, NULL, NULL));
     pc__segment_unref(segment);
     CHECK_OK(pc_cache_flush(cache));
     pc_test_forget(cache);
@@ -153,7 +153,7 @@ static void another_tier_steps_in(void)
                              .ref_owner = ref_owner,
                              .bytes = LAYERS * LAYER_BYTES,
                              .desc = &desc};
-    pc__load *load = NULL;
+    pc__entry_load *load = NULL;
     pc_segment *early = NULL, *whole = NULL;
     uint32_t reason, tier = PC_TIER_NONE;
     CHECK_OK(pc_context_new(&context, NULL));
@@ -168,7 +168,7 @@ static void another_tier_steps_in(void)
     CHECK_OK(pc__load_early(load, pc__now() + 10, &early, &tier));
     CHECK_INT(tier, PC_TIER_DISK);
     atomic_store(&is_taken, 1);
-    CHECK_OK(pc__load_wait(load, pc__now() + 10, &whole, &reason));
+    CHECK_OK(pc__entry_load_wait(load, pc__now() + 10, &whole, &reason));
     CHECK_INT(pc__load_tier(load), PC_TIER_REMOTE);
     CHECK(whole && early && whole != early);
     if (early) {

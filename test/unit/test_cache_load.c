@@ -137,7 +137,7 @@ static void unwanted(void)
 {
     enum { LOADS = 40 };
     world w;
-    pc__load *loads[LOADS];
+    pc__entry_load *loads[LOADS];
     uint32_t reason;
     start(&w, 0, PC_CACHE_ALWAYS_LOAD, 5, 0);
     for (int32_t n = 0; n < LOADS; n++)
@@ -235,7 +235,7 @@ static void side_by_side(void)
 {
     const double expected = 0.05;
     world w;
-    pc__load *l;
+    pc__entry_load *l;
     uint32_t reason;
     start(&w, 0, 0, 0, 0);
     double threads = pc__io_threads(w.cache->io);
@@ -259,7 +259,7 @@ static void side_by_side(void)
 static void joined(void)
 {
     world w;
-    pc__load *a, *b, *c;
+    pc__entry_load *a, *b, *c;
     pc_segment *x = NULL, *y = NULL;
     uint32_t reason;
     start(&w, 0, PC_CACHE_ALWAYS_LOAD, 0, 0);
@@ -272,12 +272,12 @@ static void joined(void)
     CHECK_OK(look_up_async(w.cache, 100, 1, &b, &reason));
     CHECK_OK(look_up_async(w.cache, 100, 1, &c, &reason));
     CHECK(a == b && b == c);
-    CHECK_STATUS(pc__load_wait(a, 0, &x, &reason), PC_AGAIN);
-    CHECK_STATUS(pc__load_wait(a, pc__now() + 0.001, &x, &reason), PC_AGAIN);
+    CHECK_STATUS(pc__entry_load_wait(a, 0, &x, &reason), PC_AGAIN);
+    CHECK_STATUS(pc__entry_load_wait(a, pc__now() + 0.001, &x, &reason), PC_AGAIN);
     CHECK(!x && !pc__load_is_done(a));
     pc__load_drop(c);
-    CHECK_OK(pc__load_wait(a, pc__now() + 20, &x, &reason));
-    CHECK_OK(pc__load_wait(b, 0, &y, &reason));
+    CHECK_OK(pc__entry_load_wait(a, pc__now() + 20, &x, &reason));
+    CHECK_OK(pc__entry_load_wait(b, 0, &y, &reason));
     CHECK(x == y && is_right(x, 100));
     CHECK_INT(atomic_load(&w.slow_disk.opens), 1);
     pc__load_drop(a);
@@ -297,7 +297,7 @@ static void budget(void)
     world w;
     uint32_t reason;
     pc_segment *held[6] = {NULL};
-    pc__load *l;
+    pc__entry_load *l;
     start(&w, 4 * (BLOCKS * BLOCK_BYTES + 3072), PC_CACHE_ALWAYS_LOAD, 0, 0);
     for (int32_t n = 0; n < 12; n++) {
         pc_status status = put(w.cache, 100 * n);
@@ -314,7 +314,7 @@ static void budget(void)
     pc_test_forget(w.cache);
     for (int32_t n = 0; n < 6; n++) {
         CHECK_OK(look_up_async(w.cache, 100 * n, 0, &l, &reason));
-        CHECK_OK(pc__load_wait(l, pc__now() + 20, &held[n], &reason));
+        CHECK_OK(pc__entry_load_wait(l, pc__now() + 20, &held[n], &reason));
         pc__load_drop(l);
         CHECK(is_right(held[n], 100 * n));
         balanced(w.cache);
@@ -329,7 +329,7 @@ static void ahead(void)
 {
     world w;
     int32_t tokens[TOKENS];
-    pc__load *l;
+    pc__entry_load *l;
     uint32_t reason;
     uint64_t evicted;
     pc_segment *x = NULL;
@@ -350,10 +350,10 @@ static void ahead(void)
                                  .ref_owner = ref_owner,
                                  .bytes = BLOCKS * block_bytes,
                                  .desc = &desc};
-        CHECK_OK(pc__cache_prefetch(w.cache, &want));
+        CHECK_OK(pc__cache_prefetch_entry(w.cache, &want));
     }
     CHECK_OK(look_up_async(w.cache, 1100, 0, &l, &reason)); /* the last one has a waiter now */
-    CHECK_OK(pc__load_wait(l, pc__now() + 10, &x, &reason));
+    CHECK_OK(pc__entry_load_wait(l, pc__now() + 10, &x, &reason));
     pc__load_drop(l);
     pc__segment_unref(x);
     pc_test_settle(w.cache);

@@ -238,7 +238,7 @@ static void ahead_of_time(int wanted)
     want.owner = context;
     want.ref_owner = ref_context;
     pc__cache_request_running(cache, 1);
-    CHECK_OK(pc__cache_prefetch(cache, &want));
+    CHECK_OK(pc__cache_prefetch_entry(cache, &want));
     nanosleep(&pause, NULL);
     cache->deadline = 20; /* for loads from now on; a busy machine may be slow */
     if (wanted)
@@ -274,8 +274,8 @@ static void for_ever(void)
     CHECK_OK(pc__raw_image(&image, &s.raw, 0, "test"));
     key_of(s.tokens[0], image.key.bytes);
     CHECK_OK(pc_segment_wrap(&segment, context, &s.raw, NULL, NULL));
-    CHECK_OK(pc__cache_put(cache, &(pc__entry_desc){.key = image.key, .cost = 1, .ttl = 1e19},
-                           &image, segment, NULL, NULL));
+    CHECK_OK(pc__cache_put_entry(cache, &(pc__entry_desc){.key = image.key, .cost = 1, .ttl = 1e19},
+                                 &image, segment, NULL, NULL));
     pc_segment_free(segment);
     CHECK_OK(pc_cache_flush(cache));
     pc_test_forget(cache);

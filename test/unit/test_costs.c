@@ -27,8 +27,8 @@ static pc_costs table(double base, double row, double from_memory)
 
 static void tiles(void)
 {
-    pc__costs shares = {NULL, table(100, 1, 0)}, alone = {NULL, table(1, 1, 0)},
-              memory = {NULL, table(0, 1, 50)};
+    pc__cost_table shares = {NULL, table(100, 1, 0)}, alone = {NULL, table(1, 1, 0)},
+                   memory = {NULL, table(0, 1, 50)};
     CHECK_INT(pc__cost_tile(&shares, 32, 4, 64, 1), 32);
     CHECK_INT(pc__cost_tile(&shares, 32, 4, 8, 1), 8);
     CHECK_INT(pc__cost_tile(&shares, 1, 4, 64, 1), 1);
@@ -50,21 +50,21 @@ static void attend(pc_context *context, const pc__kv *kv, const float *q, float 
     pc__kv_shape shape = kv->shape;
     int64_t positions[ROWS];
     size_t first[ROWS + 1];
-    pc__row_span spans[ROWS];
+    pc__kv_span spans[ROWS];
     pc__rows rows = {ROWS, positions, first, spans, 0};
     pc__attn_layer layer = {.heads = HEADS, .scale = 0.25f};
-    pc__plan *plan = NULL;
+    pc__row_plan *plan = NULL;
     for (size_t r = 0; r < ROWS; r++) {
         positions[r] = TOKENS;
         first[r] = r;
-        spans[r] = (pc__row_span){kv, 0, 0, TOKENS};
+        spans[r] = (pc__kv_span){kv, 0, 0, TOKENS};
     }
     first[ROWS] = ROWS;
-    if (!CHECK_OK(pc__plan_new(&plan, context, &pc__cpu_plan_limits, &rows, &shape, HEADS)))
+    if (!CHECK_OK(pc__row_plan_new(&plan, context, &pc__cpu_plan_limits, &rows, &shape, HEADS)))
         return;
     *widest = plan->tiles[0].widest;
     CHECK_OK(pc__plan_attend(plan, &layer, q, out, NULL));
-    pc__plan_free(plan);
+    pc__row_plan_free(plan);
 }
 
 static void plans_follow(void)

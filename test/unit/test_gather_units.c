@@ -21,7 +21,7 @@ static const char schema[] =
 /* Whether these are the states that scaffold set `set` gives the part; -1: those of its module
  * alone. */
 static int is_of(const toy_world *w, const pc__unit_keys *keys, const pc__recipe *recipe,
-                 const pc__part *part, const pc_segment *segment, int set)
+                 const pc__prompt_part *part, const pc_segment *segment, int set)
 {
     size_t leaf = set < 0 ? recipe->node_leaf[part->node->index]
                           : pc__recipe_scaffold_leaf(recipe, (size_t)set, part->node);

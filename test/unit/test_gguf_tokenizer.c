@@ -103,7 +103,7 @@ static void reads(void)
     CHECK(special.bos == 1 && special.eos == 2 && special.unk == 0 && special.pad == -1);
     CHECK_STR(pc__tokenizer_chat_template(t), "{{ messages }}");
     CHECK(pc__token_is_special(t, 1) && !pc__token_is_special(t, 4));
-    if (CHECK_OK(pc__tokenize(t, "ab", 2, 0, ids, 8, &count))
+    if (CHECK_OK(pc__text_to_tokens(t, "ab", 2, 0, ids, 8, &count))
         && CHECK_INT(count, 2)) /* " a" scores above "ab" */
         CHECK(ids[0] == 6 && ids[1] == 5);
     pc__tokenizer_free(t);
@@ -117,14 +117,15 @@ static void unigram(void)
     size_t count;
     if (!CHECK_OK(parse(&t, &pc__libc_allocator, "t5", good)))
         return;
-    if (CHECK_OK(pc__tokenize(t, "ab", 2, PC_TOKENIZE_BOS, ids, 8, &count)) && CHECK_INT(count, 3))
+    if (CHECK_OK(pc__text_to_tokens(t, "ab", 2, PC_TOKENIZE_BOS, ids, 8, &count))
+        && CHECK_INT(count, 3))
         CHECK(ids[0] == 3 && ids[1] == 7 && ids[2] == 2);
-    if (CHECK_OK(pc__tokenize(t, "  b", 3, 0, ids, 8, &count)))
+    if (CHECK_OK(pc__text_to_tokens(t, "  b", 3, 0, ids, 8, &count)))
         CHECK_INT(count, 4); /* blanks stay by default */
     pc__tokenizer_free(t);
     if (!CHECK_OK(parse(&t, &pc__libc_allocator, "t5", one_blank)))
         return;
-    if (CHECK_OK(pc__tokenize(t, "  b", 3, 0, ids, 8, &count)))
+    if (CHECK_OK(pc__text_to_tokens(t, "  b", 3, 0, ids, 8, &count)))
         CHECK_INT(count, 2);
     pc__tokenizer_free(t);
 }

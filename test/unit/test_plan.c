@@ -17,7 +17,7 @@ typedef struct world {
     int32_t heads;
     pc__kv *run[RUNS];
     float *k[RUNS], *v[RUNS]; /* [token][kv_head][dim] as stored (rotated at relative positions) */
-    pc__rope rope;
+    pc__rotation rope;
     double frequency[64];
     int use_rope, use_alibi;
     int64_t window, chunk;
@@ -27,7 +27,7 @@ typedef struct world {
     size_t rows;
     int64_t position[MAX_ROWS];
     size_t first[MAX_ROWS + 1];
-    pc__row_span spans[MAX_ROWS * MAX_SPANS];
+    pc__kv_span spans[MAX_ROWS * MAX_SPANS];
     float *q;
 } world;
 
@@ -71,7 +71,7 @@ static void make_rows(world *w, pc_test_rng *rng)
             pc__kv *run = w->run[(r + s) % RUNS];
             uint32_t lo = below(rng, (uint32_t)run->tokens + 1),
                      hi = lo + below(rng, (uint32_t)(run->tokens - lo) + 1);
-            w->spans[n++] = (pc__row_span){run, (int64_t)below(rng, 6000) - 500, lo, hi};
+            w->spans[n++] = (pc__kv_span){run, (int64_t)below(rng, 6000) - 500, lo, hi};
         }
     }
     w->first[w->rows] = n;
@@ -128,7 +128,7 @@ static void naive_row(const world *w, size_t r, int32_t head, float scale, doubl
     memset(out, 0, (size_t)w->shape.v_dim * sizeof *out);
     for (int pass = 0; pass < 2; pass++)
         for (size_t i = w->first[r]; i < w->first[r + 1]; i++) {
-            const pc__row_span *s = &w->spans[i];
+            const pc__kv_span *s = &w->spans[i];
             size_t run = run_index(w, s->kv);
             turn(w, w->q + ((int32_t)r * w->heads + head) * w->shape.k_dim,
                  w->position[r] - s->start, q);
@@ -196,16 +196,17 @@ static void attend(pc_context *context, const world *w, size_t first, size_t cou
     pc__rows rows = {count, w->position + first, w->first + first, w->spans, 0};
     pc__attn_layer layer = layer_of(w);
     size_t shifted[MAX_ROWS + 1], vectors = (size_t)w->heads;
-    pc__plan *plan;
+    pc__row_plan *plan;
     for (size_t i = 0; i <= count; i++)
         shifted[i] = w->first[first + i] - w->first[first];
     rows.first = shifted;
     rows.spans = w->spans + w->first[first];
     memset(out, 0xA5, count * vectors * (size_t)w->shape.v_dim * sizeof *out);
-    if (CHECK_OK(pc__plan_new(&plan, context, &pc__cpu_plan_limits, &rows, &w->shape, w->heads)))
+    if (CHECK_OK(
+            pc__row_plan_new(&plan, context, &pc__cpu_plan_limits, &rows, &w->shape, w->heads)))
         CHECK_OK(pc__plan_attend(plan, &layer, w->q + first * vectors * (size_t)w->shape.k_dim, out,
                                  lse));
-    pc__plan_free(plan);
+    pc__row_plan_free(plan);
 }
 
 /* Values that are the last channels of K, in every third world. */
@@ -239,7 +240,7 @@ static void make_world(world *w, pc_test_rng *rng, uint32_t dtype)
     w->use_alibi = below(rng, 3) == 0;
     w->window = below(rng, 3) ? 0 : 1 + below(rng, 3000);
     w->cap = below(rng, 4) ? 0.0f : 5.0f;
-    w->rope = (pc__rope){w->shape.k_dim / 4 * 2, (int32_t)below(rng, 2), 1.0f, w->frequency};
+    w->rope = (pc__rotation){w->shape.k_dim / 4 * 2, (int32_t)below(rng, 2), 1.0f, w->frequency};
     for (int i = 0; i < 64; i++) {
         w->frequency[i] = pow(10000.0, -i / 32.0);
         w->slopes[i] = 0.01f * (float)(i % 5);
@@ -288,13 +289,13 @@ static void check_map(pc_context *context)
 {
     pc_test_rng rng = {99};
     world w;
-    pc__plan *plan;
+    pc__row_plan *plan;
     make_world(&w, &rng, PC_DTYPE_F32);
     pc__rows rows = {w.rows, w.position, w.first, w.spans, 0};
     pc__attn_layer layer = layer_of(&w);
     float *out = malloc(w.rows * (size_t)(w.heads * w.shape.v_dim) * 4),
           *lse = malloc(w.rows * (size_t)w.heads * 4);
-    CHECK_OK(pc__plan_new(&plan, context, &pc__cpu_plan_limits, &rows, &w.shape, w.heads));
+    CHECK_OK(pc__row_plan_new(&plan, context, &pc__cpu_plan_limits, &rows, &w.shape, w.heads));
     CHECK_OK(pc__plan_attend(plan, &layer, w.q, out, lse));
     for (size_t r = 0; r < w.rows; r++) {
         size_t keys = 0;
@@ -310,7 +311,7 @@ static void check_map(pc_context *context)
         }
         free(map);
     }
-    pc__plan_free(plan);
+    pc__row_plan_free(plan);
     free(out), free(lse);
     free_world(&w);
 }
@@ -326,14 +327,14 @@ static void fail_everywhere(void)
         pc_allocator allocator = pc_test_allocator(&memory);
         pc_context_options options = PC_CONTEXT_OPTIONS_INIT;
         pc_context *context;
-        pc__plan *plan = NULL;
+        pc__row_plan *plan = NULL;
         options.allocator = &allocator;
         options.threads = 1;
         if (pc_context_new(&context, &options) == PC_OK) {
-            pc_status status = pc__plan_new(&plan, context, &pc__cpu_plan_limits, &rows, &w.shape,
-                                            w.heads);
+            pc_status status = pc__row_plan_new(&plan, context, &pc__cpu_plan_limits, &rows,
+                                                &w.shape, w.heads);
             CHECK(status == PC_OK || (status == PC_ERR_NOMEM && !plan));
-            pc__plan_free(plan);
+            pc__row_plan_free(plan);
         }
         pc_context_free(context);
         CHECK_INT(memory.live_blocks, 0);
@@ -354,24 +355,24 @@ static void chunks(pc_context *context)
     const size_t first[ROWS + 1] = {0, 1, 2, 4, 6, 7};
     world w = {.shape = shape};
     pc_test_rng rng = {1};
-    pc__plan *plan = NULL;
+    pc__row_plan *plan = NULL;
     make_run(&w, &rng, 0, LONG, 0);
     make_run(&w, &rng, 1, 40, 0);
-    const pc__row_span spans[7] = {{.kv = w.run[0], .hi = LONG},
-                                   {.kv = w.run[0], .hi = SECTION},
-                                   {.kv = w.run[0], .hi = SECTION - 24},
-                                   {.kv = w.run[1], .hi = 24},
-                                   {.kv = w.run[0], .hi = SECTION - 24},
-                                   {.kv = w.run[1], .hi = 25},
-                                   {.kv = w.run[1], .start = 77, .lo = 5, .hi = 5}};
+    const pc__kv_span spans[7] = {{.kv = w.run[0], .hi = LONG},
+                                  {.kv = w.run[0], .hi = SECTION},
+                                  {.kv = w.run[0], .hi = SECTION - 24},
+                                  {.kv = w.run[1], .hi = 24},
+                                  {.kv = w.run[0], .hi = SECTION - 24},
+                                  {.kv = w.run[1], .hi = 25},
+                                  {.kv = w.run[1], .start = 77, .lo = 5, .hi = 5}};
     pc__rows rows = {ROWS, positions, first, spans, 0};
-    if (CHECK_OK(pc__plan_new(&plan, context, &pc__cpu_plan_limits, &rows, &shape, 1))) {
+    if (CHECK_OK(pc__row_plan_new(&plan, context, &pc__cpu_plan_limits, &rows, &shape, 1))) {
         for (size_t r = 0; r < ROWS; r++)
             CHECK_INT(plan->slot_first[r + 1] - plan->slot_first[r], want[r]);
         CHECK_INT(plan->most_slots, 3);
         CHECK_INT(plan->distance_count, 1);
     }
-    pc__plan_free(plan);
+    pc__row_plan_free(plan);
     for (size_t i = 0; i < 2; i++) {
         pc__kv_unref(w.run[i]);
         free(w.k[i]);
@@ -387,25 +388,25 @@ static void latents_read_once(pc_context *context)
     const pc__kv_shape shape = {1, 1, 576, 512, PC_DTYPE_BF16, 1};
     int64_t positions[STEP];
     size_t first[STEP + 1] = {0}, read = 0, bytes = 0;
-    pc__row_span spans[STEP];
+    pc__kv_span spans[STEP];
     pc__kv *kv = NULL;
-    pc__plan *plan = NULL;
+    pc__row_plan *plan = NULL;
     if (!CHECK_OK(pc__kv_new_unset(&kv, &pc__libc_allocator, &shape, SHARED, NULL)))
         return;
     for (size_t r = 0; r < STEP; r++) {
         positions[r] = SHARED;
-        spans[r] = (pc__row_span){kv, 0, 0, SHARED};
+        spans[r] = (pc__kv_span){kv, 0, 0, SHARED};
         first[r + 1] = r + 1;
     }
     pc__rows rows = {STEP, positions, first, spans, 0};
-    if (CHECK_OK(pc__plan_new(&plan, context, &pc__cpu_plan_limits, &rows, &shape, 16)))
+    if (CHECK_OK(pc__row_plan_new(&plan, context, &pc__cpu_plan_limits, &rows, &shape, 16)))
         for (size_t c = 0; c < plan->call_count; c++) {
             const pc__plan_pair *pair = &plan->pairs[plan->calls[c].first];
             read += pair->hi - pair->lo;
         }
     bytes = read / PC__PAGE * pc__kv_page_bytes(&shape);
     CHECK_INT(bytes, SHARED * 576 * 2);
-    pc__plan_free(plan);
+    pc__row_plan_free(plan);
     pc__kv_unref(kv);
 }
 

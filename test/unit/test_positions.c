@@ -11,7 +11,7 @@
 static void frequencies(const pc__rope_config *config, uint64_t regime, const double *want,
                         float factor)
 {
-    pc__rope *rope = NULL;
+    pc__rotation *rope = NULL;
     if (!CHECK_OK(pc__rope_new(&rope, &pc__libc_allocator, config, regime)))
         return;
     CHECK_INT(rope->dims, config->dims);
@@ -127,7 +127,7 @@ static void longrope(void)
 
 static void refused(const pc__rope_config *config, uint64_t regime)
 {
-    pc__rope *rope = (pc__rope *)(uintptr_t)config;
+    pc__rotation *rope = (pc__rotation *)(uintptr_t)config;
     CHECK_STATUS(pc__rope_new(&rope, &pc__libc_allocator, config, regime), PC_ERR_FORMAT);
     CHECK_ERROR_HAS("not finite");
     CHECK(!rope);
@@ -194,7 +194,7 @@ static void out_of_memory(void)
     for (uint64_t at = 1; at <= 2; at++) {
         pc_test_memory memory = {.fail_at = at};
         pc_allocator mem = pc_test_allocator(&memory);
-        pc__rope *rope = (pc__rope *)&config;
+        pc__rotation *rope = (pc__rotation *)&config;
         CHECK_STATUS(pc__rope_new(&rope, &mem, &config, 0), PC_ERR_NOMEM);
         CHECK(!rope);
         CHECK_INT(memory.live_blocks, 0);

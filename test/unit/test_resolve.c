@@ -135,7 +135,7 @@ static void texts(void)
         CHECK_INT(r->parts[r->part_count - 1].count, 4);
         for (size_t i = 0, fresh = 0; i < r->part_count;
              i++) { /* n and its contents have a kind of their own */
-            const pc__part *part = &r->parts[i];
+            const pc__prompt_part *part = &r->parts[i];
             fresh += part->kind == PC__PART_UNCACHED;
             CHECK_INT(part->kind == PC__PART_UNCACHED, part->node && part->node->uncached);
             CHECK(i + 1 < r->part_count || fresh == 2);

@@ -94,7 +94,7 @@ static pc_status put(pc_cache *cache, int number)
         desc.parent = &parent;
     }
     if (status >= 0)
-        status = pc__cache_put(cache, &desc, &image, segment, NULL, NULL);
+        status = pc__cache_put_entry(cache, &desc, &image, segment, NULL, NULL);
     pc_segment_free(segment);
     return status;
 }

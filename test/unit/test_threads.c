@@ -193,7 +193,7 @@ static void without_workers(void)
 
 static void pools(void)
 {
-    pc__pool *pool = NULL;
+    pc__thread_pool *pool = NULL;
     for (uint64_t at = 1; at <= 2; at++) {
         pc_test_memory memory = {.fail_at = at};
         const pc_allocator mem = pc_test_allocator(&memory);

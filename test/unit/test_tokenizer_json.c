@@ -41,7 +41,7 @@ static void check(const char *json, const char *text, uint64_t flags, const int3
     snprintf(path, sizeof path, "%s/tokenizer.json", pc_test_folder());
     pc_test_write(path, json, strlen(json));
     if (CHECK_OK(pc__tokenizer_from_json(&t, &mem, path))
-        && CHECK_OK(pc__tokenize(t, text, strlen(text), flags, got, 32, &count))) {
+        && CHECK_OK(pc__text_to_tokens(t, text, strlen(text), flags, got, 32, &count))) {
         CHECK_INT(count, wanted);
         CHECK(count == wanted && !memcmp(got, want, count * sizeof *got));
     }

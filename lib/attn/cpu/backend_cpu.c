@@ -87,7 +87,7 @@ static pc_status linear_run(pc__stream *stream, const pc__linear *const *linears
     return pc__linear_run_all(linears, count, pc__cpu_values(x), rows, to);
 }
 
-static pc_status attend(pc__stream *stream, pc__plan *plan, const pc__attn_layer *layer,
+static pc_status attend(pc__stream *stream, pc__row_plan *plan, const pc__attn_layer *layer,
                         const pc__floats *q, pc__floats *out, pc__floats *lse)
 {
     (void)stream;
@@ -95,7 +95,7 @@ static pc_status attend(pc__stream *stream, pc__plan *plan, const pc__attn_layer
                            pc__cpu_floats(lse));
 }
 
-static pc_status attention_map(pc__stream *stream, pc__plan *plan, const pc__attn_layer *layer,
+static pc_status attention_map(pc__stream *stream, pc__row_plan *plan, const pc__attn_layer *layer,
                                const pc__floats *q, size_t row, const pc__floats *lse, float *prob)
 {
     (void)stream;

@@ -192,7 +192,7 @@ void pc__cpu_neighbours(pc__stream *stream, const pc__row_range *ranges, size_t 
 }
 
 typedef struct rotation {
-    const pc__rope *rope;
+    const pc__rotation *rope;
     const int64_t *positions;
     size_t rows, heads, dim, stride;
     float *x;
@@ -211,8 +211,8 @@ static void rotate_chunk(void *arg, size_t index)
     }
 }
 
-void pc__cpu_rotate(pc__stream *stream, const pc__rope *rope, const int64_t *positions, size_t rows,
-                    size_t heads, size_t dim, size_t stride, pc__floats *x)
+void pc__cpu_rotate(pc__stream *stream, const pc__rotation *rope, const int64_t *positions,
+                    size_t rows, size_t heads, size_t dim, size_t stride, pc__floats *x)
 {
     rotation t = {rope, positions, rows, heads, dim, stride, pc__cpu_floats(x)};
     pc__parallel(stream->context, (rows + ROTATE_ROWS - 1) / ROTATE_ROWS, rotate_chunk, &t);

@@ -78,7 +78,7 @@ void pc__from_f16_c(const uint16_t *x, size_t count, float *out)
         out[i] = pc__half_to(x[i]);
 }
 
-static void rotate(const pc__rope *rope, const float *cosine, const float *sine, float scale,
+static void rotate(const pc__rotation *rope, const float *cosine, const float *sine, float scale,
                    const float *from, float *to, size_t heads, size_t dim)
 {
     for (size_t i = 0; i < heads * dim; i++)

@@ -315,8 +315,8 @@ INLINE void scale_rest(const rope_rotation *t)
         }
 }
 
-void AT_LEVEL(pc__rotate)(const pc__rope *rope, const float *cosine, const float *sine, float scale,
-                          const float *from, float *to, size_t heads, size_t dim)
+void AT_LEVEL(pc__rotate)(const pc__rotation *rope, const float *cosine, const float *sine,
+                          float scale, const float *from, float *to, size_t heads, size_t dim)
 {
     rope_rotation t = {.cosine = cosine,
                        .sine = sine,

@@ -58,14 +58,14 @@ extern const pc__plan_limits pc__cuda_plan_limits; /* backend_cuda_plan.c */
 
 /* backend_cuda_attend.c, backend_cuda_maps.c: as pc__backend_ops. `attention` is freed by
  * pc__cuda_attend_kernels_free. */
-pc_status pc__cuda_op_attend(pc__stream *stream, pc__plan *plan, const pc__attn_layer *layer,
+pc_status pc__cuda_op_attend(pc__stream *stream, pc__row_plan *plan, const pc__attn_layer *layer,
                              const pc__floats *q, pc__floats *out, pc__floats *lse);
-pc_status pc__cuda_op_attend_queued(pc__backend *backend, const pc__queue *queue, pc__plan *plan,
-                                    const pc__attn_layer *layer, const pc__floats *q,
-                                    pc__floats *out, pc__floats *lse);
-pc_status pc__cuda_op_attention_map(pc__stream *stream, pc__plan *plan, const pc__attn_layer *layer,
-                                    const pc__floats *q, size_t row, const pc__floats *lse,
-                                    float *prob);
+pc_status pc__cuda_op_attend_queued(pc__backend *backend, const pc__queue *queue,
+                                    pc__row_plan *plan, const pc__attn_layer *layer,
+                                    const pc__floats *q, pc__floats *out, pc__floats *lse);
+pc_status pc__cuda_op_attention_map(pc__stream *stream, pc__row_plan *plan,
+                                    const pc__attn_layer *layer, const pc__floats *q, size_t row,
+                                    const pc__floats *lse, float *prob);
 pc_status pc__cuda_op_apply_maps(pc__stream *stream, const pc__map_lane *lanes, size_t count,
                                  int32_t layer, pc__floats *out);
 pc_status pc__cuda_op_record_maps(pc__stream *stream, const pc__attn_layer *layer,

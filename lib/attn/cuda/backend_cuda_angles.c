@@ -10,7 +10,7 @@ enum { ROWS_AT_ONCE = 16, MOST_TABLES = 32 };
 
 struct pc__cuda_angle_table {
     struct pc__cuda_angle_table *next;
-    pc__rope rope; /* its frequencies lie in `values` */
+    pc__rotation rope; /* its frequencies lie in `values` */
     size_t rows, half;
     float *device;      /* cosines, then sines, [rows][half] each; scratch of the stream */
     int64_t *positions; /* [rows], behind the frequencies */
@@ -33,7 +33,7 @@ void pc__cuda_angles_drop(pc__cuda_backend_stream *stream)
     stream->angle_count = 0;
 }
 
-static int is_of(const angle_table *table, const pc__rope *rope, const int64_t *positions,
+static int is_of(const angle_table *table, const pc__rotation *rope, const int64_t *positions,
                  size_t rows)
 {
     return table->rows == rows && table->rope.dims == rope->dims
@@ -79,7 +79,7 @@ static pc_status compute(pc__stream *stream, angle_table *table)
     return status;
 }
 
-static pc_status make(angle_table **out, pc__stream *stream, const pc__rope *rope,
+static pc_status make(angle_table **out, pc__stream *stream, const pc__rotation *rope,
                       const int64_t *positions, size_t rows)
 {
     size_t half = (size_t)rope->dims / 2, frequencies = half * sizeof(double);
@@ -100,7 +100,7 @@ static pc_status make(angle_table **out, pc__stream *stream, const pc__rope *rop
     return status;
 }
 
-static pc_status find_or_make(angle_table **out, pc__stream *stream, const pc__rope *rope,
+static pc_status find_or_make(angle_table **out, pc__stream *stream, const pc__rotation *rope,
                               const int64_t *positions, size_t rows)
 {
     pc__cuda_backend_stream *own = (pc__cuda_backend_stream *)stream;
@@ -117,7 +117,7 @@ static pc_status find_or_make(angle_table **out, pc__stream *stream, const pc__r
     return PC_OK;
 }
 
-pc_status pc__cuda_angles_of(pc__cuda_angles *out, pc__stream *stream, const pc__rope *rope,
+pc_status pc__cuda_angles_of(pc__cuda_angles *out, pc__stream *stream, const pc__rotation *rope,
                              const int64_t *positions, size_t rows)
 {
     angle_table *table;

@@ -84,7 +84,7 @@ static pc_status attend_kernel(const pc__cuda_kernel **out, pc__cuda_backend *ba
 typedef struct attention {
     pc__cuda_backend *backend;
     pc__cuda_stream *stream;
-    const pc__plan *plan;
+    const pc__row_plan *plan;
     pc__cuda_plan *made;
     pc__cuda_attend task; /* of all launches */
     void *scratch;        /* states, their LSE, lists of the layer, pages */
@@ -122,7 +122,7 @@ static pc_status take_states(attention *a, size_t bytes, size_t *at)
 /* [row] how far each row lies in its chunk, to be freed. */
 static int64_t *list_inside(const attention *a, int64_t chunk)
 {
-    const pc__plan *plan = a->plan;
+    const pc__row_plan *plan = a->plan;
     int64_t *inside = pc__calloc(&a->stream->device->mem, plan->rows, sizeof *inside);
     for (size_t r = 0; inside && r < plan->rows; r++)
         inside[r] = pc__chunk_inside(plan->positions[r], chunk);
@@ -151,7 +151,7 @@ static pc_status take_scratch(attention *a, const pc__attn_layer *layer)
 static void describe_layer(attention *a, const pc__attn_layer *layer,
                            const pc__cuda_plan_rope *angles)
 {
-    const pc__plan *plan = a->plan;
+    const pc__row_plan *plan = a->plan;
     pc__cuda_attend *t = &a->task;
     t->pairs = a->made->pairs;
     t->heads = (uint32_t)plan->heads;
@@ -226,7 +226,7 @@ static pc_status run_waves(attention *a)
 }
 
 /* `plan` is that of `a`, to be changed. */
-static pc_status queue_attention(attention *a, pc__plan *plan, const pc__attn_layer *layer,
+static pc_status queue_attention(attention *a, pc__row_plan *plan, const pc__attn_layer *layer,
                                  pc__cuda_visitor *visitor)
 {
     const pc__cuda_plan_rope *angles;
@@ -240,7 +240,7 @@ static pc_status queue_attention(attention *a, pc__plan *plan, const pc__attn_la
     return status;
 }
 
-pc_status pc__cuda_op_attend(pc__stream *stream, pc__plan *plan, const pc__attn_layer *layer,
+pc_status pc__cuda_op_attend(pc__stream *stream, pc__row_plan *plan, const pc__attn_layer *layer,
                              const pc__floats *q, pc__floats *out, pc__floats *lse)
 {
     attention a = {.backend = pc__cuda_backend_of(stream->backend),
@@ -252,9 +252,9 @@ pc_status pc__cuda_op_attend(pc__stream *stream, pc__plan *plan, const pc__attn_
 
 /* A visitor stays with the plan that it was taken for. After an error nobody knows what of the
  * tables is on the device: the next call makes them again. */
-pc_status pc__cuda_op_attend_queued(pc__backend *backend, const pc__queue *queue, pc__plan *plan,
-                                    const pc__attn_layer *layer, const pc__floats *q,
-                                    pc__floats *out, pc__floats *lse)
+pc_status pc__cuda_op_attend_queued(pc__backend *backend, const pc__queue *queue,
+                                    pc__row_plan *plan, const pc__attn_layer *layer,
+                                    const pc__floats *q, pc__floats *out, pc__floats *lse)
 {
     const pc__cuda_plan *made = plan->device;
     pc__cuda_visitor *visitor = made ? made->visitor : NULL;
@@ -287,7 +287,7 @@ static int compare_distance(const void *a, const void *b)
 }
 
 /* The columns of a span that the row sees. */
-static void map_span(const attention *a, const pc__cuda_kernel *kernel, const pc__row_span *span,
+static void map_span(const attention *a, const pc__cuda_kernel *kernel, const pc__kv_span *span,
                      int64_t position, const pc__attn_layer *layer, pc__cuda_map_row task)
 {
     const pc__cuda_plan_run *run = pc__cuda_plan_run_of(a->made, span->kv);
@@ -334,7 +334,7 @@ static pc_status map_row(const attention *a, const pc__attn_layer *layer, size_t
 {
     const pc__cuda_kernel_kind kind = {"pc__cuda_attention_map", sizeof(pc__cuda_map_row),
                                        PC__CUDA_BLOCK, PC__CUDA_ATTENTION_MAP_SHARED};
-    const pc__plan *plan = a->plan;
+    const pc__row_plan *plan = a->plan;
     const pc__cuda_kernel *kernel;
     size_t keys = 0, column = 0;
     void *weights;
@@ -345,7 +345,7 @@ static pc_status map_row(const attention *a, const pc__attn_layer *layer, size_t
     PC__TRY_RETURN(pc__cuda_scratch_take(a->stream, bytes, &weights));
     pc__cuda_zero(a->stream, weights, bytes);
     for (size_t i = plan->first[row]; i < plan->first[row + 1]; i++) {
-        const pc__row_span *span = &plan->spans[i];
+        const pc__kv_span *span = &plan->spans[i];
         if (span->lo < span->hi)
             map_span(a, kernel, span, plan->positions[row], layer,
                      row_task(a, row, (float *)weights + column, keys));
@@ -356,9 +356,9 @@ static pc_status map_row(const attention *a, const pc__attn_layer *layer, size_t
     return PC_OK;
 }
 
-pc_status pc__cuda_op_attention_map(pc__stream *stream, pc__plan *plan, const pc__attn_layer *layer,
-                                    const pc__floats *q, size_t row, const pc__floats *lse,
-                                    float *prob)
+pc_status pc__cuda_op_attention_map(pc__stream *stream, pc__row_plan *plan,
+                                    const pc__attn_layer *layer, const pc__floats *q, size_t row,
+                                    const pc__floats *lse, float *prob)
 {
     attention a = {.backend = pc__cuda_backend_of(stream->backend),
                    .stream = pc__cuda_stream_of(stream),

@@ -55,7 +55,7 @@ const pc__cuda_plan_run *pc__cuda_plan_run_of(const pc__cuda_plan *made, const p
                : NULL;
 }
 
-static pc_status find_runs(pc__cuda_plan *made, const pc__plan *plan)
+static pc_status find_runs(pc__cuda_plan *made, const pc__row_plan *plan)
 {
     size_t count = 0;
     made->runs = pc__calloc(&made->mem, plan->call_count, sizeof *made->runs);
@@ -82,7 +82,7 @@ static size_t pages_of(const pc__cuda_plan_run *run)
 /* ------------------------------------------------------------------ tables */
 
 typedef struct table_maker {
-    const pc__plan *plan;
+    const pc__row_plan *plan;
     pc__cuda_plan *made;
     pc__cuda_tables tables;
     size_t pages_at, pairs_at, calls_at, tiles_at, merged_at, claimed_at;
@@ -95,7 +95,7 @@ static uint32_t format_of(const pc__plan_call *call)
     return pc__cuda_format_of(call->kv->shape.dtype);
 }
 
-static size_t count_tiles(const pc__plan *plan)
+static size_t count_tiles(const pc__row_plan *plan)
 {
     size_t tiles = 0;
     for (size_t i = 0; i < plan->call_count; i++) {
@@ -164,7 +164,7 @@ static void fill_runs(table_maker *m)
  * with one state are merged. */
 static void number_slots(table_maker *m, const pc__plan_wave *wave, pc__cuda_plan_wave *to)
 {
-    const pc__plan *plan = m->plan;
+    const pc__row_plan *plan = m->plan;
     pc__cuda_merge_row *merged = pc__cuda_tables_host(&m->tables, m->merged_at);
     to->first_merged = m->merged;
     for (size_t row = wave->first_row; row < wave->first_row + wave->rows; row++) {
@@ -186,7 +186,7 @@ static void number_slots(table_maker *m, const pc__plan_wave *wave, pc__cuda_pla
 
 static void add_call(table_maker *m, const pc__plan_call *call)
 {
-    const pc__plan *plan = m->plan;
+    const pc__row_plan *plan = m->plan;
     const pc__cuda_plan_run *run = pc__cuda_plan_run_of(m->made, call->kv);
     pc__cuda_pair *pairs = pc__cuda_tables_host(&m->tables, m->pairs_at);
     pc__cuda_call *calls = pc__cuda_tables_host(&m->tables, m->calls_at);
@@ -213,7 +213,7 @@ static void add_call(table_maker *m, const pc__plan_call *call)
 
 static void add_batch(table_maker *m, const pc__plan_wave *wave, uint32_t format)
 {
-    const pc__plan *plan = m->plan;
+    const pc__row_plan *plan = m->plan;
     pc__cuda_plan_batch batch = {format, m->calls, 0, m->tiles, 0};
     for (size_t t = wave->first_tile; t < wave->first_tile + wave->tiles; t++) {
         const pc__plan_tile *tile = &plan->tiles[t];
@@ -267,7 +267,7 @@ static void give_memory(const pc__cuda_plan *made, void *memory)
         pc__cuda_pool_give(made->pool, memory);
 }
 
-static pc_status make_tables(pc__cuda_plan *made, pc__cuda_stream *stream, const pc__plan *plan)
+static pc_status make_tables(pc__cuda_plan *made, pc__cuda_stream *stream, const pc__row_plan *plan)
 {
     table_maker m = {.plan = plan, .made = made};
     pc_status status;
@@ -318,14 +318,14 @@ static void free_made(void *device)
     pc__cuda_visitor_put(visitor);
 }
 
-void pc__cuda_plan_drop(pc__plan *plan)
+void pc__cuda_plan_drop(pc__row_plan *plan)
 {
     free_made(plan->device);
     plan->device = NULL;
     plan->free_device = NULL;
 }
 
-pc_status pc__cuda_plan_of(pc__cuda_plan **out, pc__cuda_stream *stream, pc__plan *plan,
+pc_status pc__cuda_plan_of(pc__cuda_plan **out, pc__cuda_stream *stream, pc__row_plan *plan,
                            pc__cuda_visitor *visitor)
 {
     const pc_allocator *mem = &stream->device->mem;
@@ -347,7 +347,7 @@ pc_status pc__cuda_plan_of(pc__cuda_plan **out, pc__cuda_stream *stream, pc__pla
     return PC_OK;
 }
 
-static pc_status upload_angles(pc__cuda_plan_rope *to, pc__cuda_stream *stream, pc__plan *plan)
+static pc_status upload_angles(pc__cuda_plan_rope *to, pc__cuda_stream *stream, pc__row_plan *plan)
 {
     const pc__cuda_plan *made = plan->device;
     const pc__plan_angles *angles;
@@ -366,7 +366,7 @@ static pc_status upload_angles(pc__cuda_plan_rope *to, pc__cuda_stream *stream, 
 }
 
 pc_status pc__cuda_plan_angles(const pc__cuda_plan_rope **out, pc__cuda_stream *stream,
-                               pc__plan *plan, const pc__rope *rope)
+                               pc__row_plan *plan, const pc__rotation *rope)
 {
     pc__cuda_plan *made = plan->device;
     pc__cuda_plan_rope *at;

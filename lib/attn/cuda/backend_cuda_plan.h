@@ -32,7 +32,7 @@ typedef struct pc__cuda_plan_wave {
 } pc__cuda_plan_wave;
 
 typedef struct pc__cuda_plan_rope { /* angles of one RoPE object, for all distances */
-    const pc__rope *rope;
+    const pc__rotation *rope;
     float *cosine, *sine; /* of the device */
     struct pc__cuda_plan_rope *next;
 } pc__cuda_plan_rope;
@@ -61,15 +61,15 @@ typedef struct pc__cuda_plan {
 
 /* The tables of a plan, made now or before. All runs that rows see have pages on the device.
  * `visitor`: for a plan over runs of the application; freed with the tables, unless this fails. */
-pc_status pc__cuda_plan_of(pc__cuda_plan **out, pc__cuda_stream *stream, pc__plan *plan,
+pc_status pc__cuda_plan_of(pc__cuda_plan **out, pc__cuda_stream *stream, pc__row_plan *plan,
                            pc__cuda_visitor *visitor);
 /* Forgets the tables of a plan that has some. */
-void pc__cuda_plan_drop(pc__plan *plan);
+void pc__cuda_plan_drop(pc__row_plan *plan);
 /* The addresses of all pages now, in the order of the table; for a plan with a visitor. */
 const uint64_t *pc__cuda_plan_pages(pc__cuda_plan *made);
 /* Its angles; rope NULL: *out is NULL. PC_ERR_INVALID: more dimensions than a head has. */
 pc_status pc__cuda_plan_angles(const pc__cuda_plan_rope **out, pc__cuda_stream *stream,
-                               pc__plan *plan, const pc__rope *rope);
+                               pc__row_plan *plan, const pc__rotation *rope);
 /* NULL: no row sees the run. */
 const pc__cuda_plan_run *pc__cuda_plan_run_of(const pc__cuda_plan *made, const pc__kv *kv);
 

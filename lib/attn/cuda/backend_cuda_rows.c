@@ -71,7 +71,7 @@ void pc__cuda_op_neighbours(pc__stream *stream, const pc__row_range *ranges, siz
 
 /* ------------------------------------------------------------------- RoPE */
 
-void pc__cuda_op_rotate(pc__stream *stream, const pc__rope *rope, const int64_t *positions,
+void pc__cuda_op_rotate(pc__stream *stream, const pc__rotation *rope, const int64_t *positions,
                         size_t rows, size_t heads, size_t dim, size_t stride, pc__floats *x)
 {
     pc__cuda_rotate_task task = {.from = pc__cuda_floats(x),

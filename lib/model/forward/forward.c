@@ -135,8 +135,8 @@ static pc_status plan_block(pc__forward_work *work)
     if (work->native->shape.latent)
         return pc__expand_plan(work);
     /* runs of a pass over the first n layers may have only n layers */
-    return pc__plan_new(&work->plan, work->native->context, &work->native->backend->limits, &rows,
-                        &pass->rows[0].run->shape, work->native->arch.heads);
+    return pc__row_plan_new(&work->plan, work->native->context, &work->native->backend->limits,
+                            &rows, &pass->rows[0].run->shape, work->native->arch.heads);
 }
 
 static int32_t pass_layers(const pc__forward_work *work)
@@ -159,7 +159,7 @@ static pc_status run_block(pc__forward_work *work)
 {
     int32_t layers = pass_layers(work), l;
     pc_status status, finished;
-    PC__TRY(pc__embed(work), done);
+    PC__TRY(pc__embed_rows(work), done);
     PC__TRY(plan_block(work), done);
     for (l = 0; l < layers; l++) {
         PC__TRY(poll_cancel(work, l), done);
@@ -182,7 +182,7 @@ static pc_status run_block(pc__forward_work *work)
     status = pc__head(work);
 done:
     finished = work->stream->ops->finish(work->stream);
-    pc__plan_free(work->plan);
+    pc__row_plan_free(work->plan);
     work->plan = NULL;
     pc__expand_end(work);
     pc__forward_maps_end(work);

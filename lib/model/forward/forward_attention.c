@@ -64,7 +64,7 @@ static void store_rows(const pc__forward_work *work, int32_t layer, size_t first
     pc__stream *stream = work->stream;
     const pc__kv_shape *shape = &work->native->shape;
     size_t heads = (size_t)shape->kv_heads, k_dim = (size_t)shape->k_dim;
-    const pc__rope *rope = pc__native_layer_rope(work->native, layer, work->rope);
+    const pc__rotation *rope = pc__native_layer_rope(work->native, layer, work->rope);
     if (rope && k)
         stream->ops->rotate(stream, rope, work->rope_positions + first, rows, heads, k_dim,
                             heads * k_dim, k);

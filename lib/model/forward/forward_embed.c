@@ -42,7 +42,7 @@ static void add_learned(const pc__forward_work *work)
     }
 }
 
-pc_status pc__embed(pc__forward_work *work)
+pc_status pc__embed_rows(pc__forward_work *work)
 {
     const pc__native *native = work->native;
     pc__stream *stream = work->stream;
@@ -154,7 +154,7 @@ static void set_input_rows(pc__token_row *rows, const pc_input *input)
     }
 }
 
-/* Only what pc__embed uses. */
+/* Only what pc__embed_rows uses. */
 static pc_status reserve_input(pc__forward_work *work, pc__floats *x, size_t narrow)
 {
     const pc_allocator *mem = &work->native->context->mem;
@@ -174,7 +174,7 @@ static pc_status embed_input(pc__forward_work *work, float *x)
     pc__floats *to = pc__stream_output(work->stream, x, count);
     pc_status status, ended;
     PC__TRY(reserve_input(work, to, native->project_in ? native->embedding.dim : 0), done);
-    PC__TRY(pc__embed(work), done);
+    PC__TRY(pc__embed_rows(work), done);
     if (native->arch.residual != PC__RESIDUAL_POST) /* those layers do not norm their inputs */
         pc__apply_norm(work, &native->layers[0].norm1, to, work->rows, to);
 done:

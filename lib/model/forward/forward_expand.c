@@ -78,7 +78,7 @@ void pc__expand_end(pc__forward_work *work)
 {
     pc__expand_work *e = &work->latent.expand;
     uint8_t *chosen = e->chosen;
-    pc__plan_free(e->plan);
+    pc__row_plan_free(e->plan);
     for (size_t i = 0; i < e->runs.count; i++)
         pc__kv_unref(e->runs.run[i].to);
     pc__free(&work->native->context->mem, e->runs.run);

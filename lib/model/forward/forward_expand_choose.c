@@ -4,7 +4,7 @@
 #include "model/forward/forward_expand_internal.h"
 #include "model/forward/latent_cost.h"
 
-pc_status pc__expand_note(const pc_allocator *mem, pc__expanded_runs *all, const pc__row_span *span)
+pc_status pc__expand_note(const pc_allocator *mem, pc__expanded_runs *all, const pc__kv_span *span)
 {
     for (size_t i = 0; i < all->count; i++) {
         /* rows see the same runs in the same order */
@@ -38,7 +38,7 @@ static pc_status measure(const pc__forward_work *work, size_t first, size_t end,
     pc_status status = PC_OK;
     *out = (pc__latent_rows){end - first, 0, 0, (end - first + PC__BLOCK - 1) / PC__BLOCK};
     for (size_t i = rows->first[first]; i < rows->first[end] && status >= 0; i++) {
-        const pc__row_span *span = &rows->spans[i];
+        const pc__kv_span *span = &rows->spans[i];
         out->pairs += span->hi - span->lo;
         if (span->hi > span->lo)
             status = pc__expand_note(mem, &seen, span);
@@ -116,7 +116,7 @@ static pc_status list_rows(const pc__forward_work *work, int expanded, pc__pass_
              r++) {
             pc__build_row(rows, &pass->rows[r]);
             for (size_t i = pass->attend.first[r]; i < pass->attend.first[r + 1]; i++) {
-                const pc__row_span *s = &pass->attend.spans[i];
+                const pc__kv_span *s = &pass->attend.spans[i];
                 if (!expanded || s->hi > s->lo)
                     PC__TRY_RETURN(pc__build_span(rows, s->kv, s->start, s->lo, s->hi));
             }
@@ -135,10 +135,10 @@ static pc_status plan_form(pc__forward_work *work, int expanded)
         status = pc__expand_runs(work, &rows);
     if (status >= 0 && rows.count) {
         pc__build_end(&rows, &of);
-        status = pc__plan_new(expanded ? &e->plan : &work->plan, native->context,
-                              &native->backend->limits, &of.attend,
-                              expanded ? &e->shape : &work->runs[0]->shape,
-                              expanded ? e->shape.kv_heads : native->arch.heads);
+        status = pc__row_plan_new(expanded ? &e->plan : &work->plan, native->context,
+                                  &native->backend->limits, &of.attend,
+                                  expanded ? &e->shape : &work->runs[0]->shape,
+                                  expanded ? e->shape.kv_heads : native->arch.heads);
     }
     pc__build_free(&rows);
     return status;

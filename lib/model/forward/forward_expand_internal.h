@@ -8,7 +8,7 @@
 
 /* Adds the run of a span, or widens what is seen of it; runs.last becomes its index. */
 pc_status pc__expand_note(const pc_allocator *mem, pc__expanded_runs *runs,
-                          const pc__row_span *span);
+                          const pc__kv_span *span);
 size_t pc__expand_pages(const pc__expanded_run *run); /* that are seen */
 /* Makes the temporary runs of expanded rows, and puts them into their spans. */
 pc_status pc__expand_runs(pc__forward_work *work, pc__pass_build *rows);

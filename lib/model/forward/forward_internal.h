@@ -17,7 +17,7 @@ typedef struct pc__forward_maps_work {
     uint8_t *planned;         /* [lanes] 1: the plan has its rows */
     pc__map_lane *products;   /* [lanes] */
     pc__map_out *records;     /* [lanes] */
-    pc__row_span *spans;      /* of rows that compute attention */
+    pc__kv_span *spans;       /* of rows that compute attention */
     size_t *first;            /* [rows + 1] */
 } pc__forward_maps_work;
 
@@ -38,7 +38,7 @@ typedef struct pc__expand_work {
     /* of the block, NULL and 0 where no row of it is chosen */
     pc__expanded_runs runs;
     pc__kv_shape shape;  /* kv_heads: heads of a group */
-    pc__plan *plan;      /* of the chosen rows, one behind the other */
+    pc__row_plan *plan;  /* of the chosen rows, one behind the other */
     pc__floats *slab;    /* memory of all that follow */
     pc__floats *q, *out; /* [chosen row][head of a group][rotated, plain], [v_dim] */
     pc__floats *opened, *latents, *plain, *values, *scratch; /* pc__latent_pages */
@@ -59,14 +59,14 @@ typedef struct pc__forward_work {
     const pc__native *native;
     const pc__pass *pass;
     pc__stream *stream;
-    const pc__rope *rope; /* NULL: no RoPE */
-    pc__rope *own_rope;
+    const pc__rotation *rope; /* NULL: no RoPE */
+    pc__rotation *own_rope;
     size_t capacity; /* rows of the largest block */
     size_t first;    /* the block is rows [first, first + rows) of the pass */
     size_t rows;
     size_t first_lane;  /* first lane of the block, where lanes are not cut */
     size_t logits_done; /* rows of pass->logits written so far */
-    pc__plan *plan;
+    pc__row_plan *plan;
 
     pc__floats *slab;     /* memory of all that follow */
     pc__floats *x;        /* [hidden] residual stream */
@@ -112,7 +112,7 @@ pc_status pc__list_runs(pc__forward_work *work, int32_t layers, uint64_t regime)
  * outside of its window, or in other chunks, is not waited for. */
 pc_status pc__await_runs(const pc__forward_work *work, int32_t l);
 /* forward_embed.c: tokens of the block to x; x to logits of the rows that want them. */
-pc_status pc__embed(pc__forward_work *work);
+pc_status pc__embed_rows(pc__forward_work *work);
 pc_status pc__head(pc__forward_work *work);
 /* forward_attention.c: what a layer's attention is; y = attention of h. */
 pc__attn_layer pc__attention_layer(const pc__forward_work *work, int32_t layer);

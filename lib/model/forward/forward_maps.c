@@ -44,7 +44,7 @@ static int all_given(const pc__forward_work *work, const pc__lane_maps *maps)
 /* Whether the row sees its run from slot 0 on, and nothing else. */
 static int sees_its_run(const pc__pass *pass, size_t row, size_t keys)
 {
-    const pc__row_span *span = &pass->attend.spans[pass->attend.first[row]];
+    const pc__kv_span *span = &pass->attend.spans[pass->attend.first[row]];
     return pass->attend.first[row + 1] == pass->attend.first[row] + 1
            && span->kv == pass->rows[row].run && span->start == pass->rows[row].run_start
            && span->lo == 0 && span->hi == keys;
@@ -237,13 +237,13 @@ static pc_status plan_lanes(pc__forward_work *work)
             }
         }
     m->first[work->rows] = spans;
-    pc__plan_free(work->plan);
+    pc__row_plan_free(work->plan);
     rows.count = work->rows;
     rows.positions += work->first;
     rows.first = m->first;
     rows.spans = m->spans;
-    return pc__plan_new(&work->plan, work->native->context, &work->native->backend->limits, &rows,
-                        &work->runs[0]->shape, work->native->arch.heads);
+    return pc__row_plan_new(&work->plan, work->native->context, &work->native->backend->limits,
+                            &rows, &work->runs[0]->shape, work->native->arch.heads);
 }
 
 static pc_status apply_maps(pc__forward_work *work, int32_t layer)

@@ -40,7 +40,7 @@ pc_status pc__list_runs(pc__forward_work *work, int32_t layers, uint64_t regime)
     const pc__kv *last = NULL;
     int64_t last_start = 0;
     for (size_t i = rows->first[0]; i < rows->first[rows->count]; i++) {
-        const pc__row_span *span = &rows->spans[i];
+        const pc__kv_span *span = &rows->spans[i];
         if (span->kv == last && span->start == last_start)
             continue;
         PC__TRY_RETURN(pc__native_may_place(work->native, span->kv, layers, span->start, regime));
@@ -64,7 +64,7 @@ static int sees(const pc__forward_work *work, const pc__attn_layer *layer,
     const pc__rows *rows = &work->pass->attend;
     for (size_t r = work->first; r < work->first + work->rows; r++)
         for (size_t i = rows->first[r]; i < rows->first[r + 1]; i++) {
-            const pc__row_span *span = &rows->spans[i];
+            const pc__kv_span *span = &rows->spans[i];
             uint32_t lo = span->lo, hi = span->hi;
             if (atomic_load(&((pc__kv *)(uintptr_t)span->kv)->stream) != stream)
                 continue;

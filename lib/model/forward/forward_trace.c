@@ -56,7 +56,7 @@ static void by_head(const float *from, size_t count, size_t heads, size_t dim, f
 }
 
 /* Traced keys are rotated by their absolute position, whatever their run is. */
-static void rotate_keys(const pc__forward_work *work, const pc__rope *rope, size_t first,
+static void rotate_keys(const pc__forward_work *work, const pc__rotation *rope, size_t first,
                         size_t count, float *keys, float *cosine)
 {
     const pc__kv_shape *shape = &work->native->shape;

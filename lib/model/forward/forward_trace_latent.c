@@ -15,7 +15,7 @@ typedef struct expanded_rows {
 
 /* Rotated parts of one lane, turned by their absolute positions where `rope` is set. */
 static void turn_parts(const pc__forward_work *work, const expanded_rows *e, size_t first,
-                       size_t count, const pc__rope *rope)
+                       size_t count, const pc__rotation *rope)
 {
     const pc__latent_config *l = &work->native->arch.latent;
     size_t rotated = (size_t)l->rotated, k_dim = rotated + (size_t)l->rank;
@@ -30,7 +30,7 @@ static void turn_parts(const pc__forward_work *work, const expanded_rows *e, siz
 }
 
 static void emit_keys(const pc__forward_work *work, const expanded_rows *e, const char *names[2],
-                      int32_t layer, size_t lane, const pc__rope *rope)
+                      int32_t layer, size_t lane, const pc__rotation *rope)
 {
     const pc__arch *arch = &work->native->arch;
     size_t heads = (size_t)arch->heads, plain = (size_t)arch->latent.plain, first, count,

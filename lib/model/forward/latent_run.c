@@ -12,11 +12,11 @@ typedef struct latent_read {
 } latent_read;
 
 /* K of a run has the attention factor of YaRN already: moving it rotates it without the factor. */
-static void read_tokens(latent_read *r, int32_t layer, int64_t start, const pc__rope *rope,
+static void read_tokens(latent_read *r, int32_t layer, int64_t start, const pc__rotation *rope,
                         float *token)
 {
     float cosine[PC__MAX_HEAD / 2], sine[PC__MAX_HEAD / 2];
-    pc__rope rotation;
+    pc__rotation rotation;
     if (rope) {
         rotation = *rope;
         rotation.factor = 1.0f;
@@ -83,7 +83,7 @@ pc_status pc__latent_project(pc__stream *stream, const pc__native *native, int32
 }
 
 pc_status pc__latent_run_read(const pc__native *native, const pc__kv *kv, int32_t layer,
-                              int64_t start, const pc__rope *rope, float *k, float *v)
+                              int64_t start, const pc__rotation *rope, float *k, float *v)
 {
     const pc__arch *arch = &native->arch;
     latent_read r = {native,

@@ -108,8 +108,8 @@ void pc__native_free(pc__native *native)
     pc__free(mem, native);
 }
 
-pc_status pc__native_rope(const pc__native *native, uint64_t regime, const pc__rope **out,
-                          pc__rope **own)
+pc_status pc__native_rope(const pc__native *native, uint64_t regime, const pc__rotation **out,
+                          pc__rotation **own)
 {
     *own = NULL;
     if (native->arch.position_scheme == PC_POSITION_ROPE && !native->rope)
@@ -118,7 +118,8 @@ pc_status pc__native_rope(const pc__native *native, uint64_t regime, const pc__r
     return PC_OK;
 }
 
-const pc__rope *pc__native_layer_rope(const pc__native *native, int32_t layer, const pc__rope *rope)
+const pc__rotation *pc__native_layer_rope(const pc__native *native, int32_t layer,
+                                          const pc__rotation *rope)
 {
     if (pc__layer_in(&native->arch.unrotated, layer))
         return NULL;
@@ -199,14 +200,14 @@ static void spread_heads(const pc__kv *kv, const float *from, size_t dim, size_t
 
 /* Cached K has the attention factor of YaRN and LongRoPE already: moving K rotates it without the
  * factor. */
-static void read_rotated(const pc__kv *kv, int32_t layer, int64_t start, const pc__rope *rope,
+static void read_rotated(const pc__kv *kv, int32_t layer, int64_t start, const pc__rotation *rope,
                          float *scratch, float *k, float *v)
 {
     size_t heads = (size_t)kv->shape.kv_heads, k_dim = (size_t)kv->shape.k_dim,
            v_dim = (size_t)kv->shape.v_dim;
     float *token_k = scratch, *token_v = token_k + heads * k_dim;
     float *cosine = token_v + heads * v_dim, *sine = cosine + k_dim;
-    pc__rope rotation;
+    pc__rotation rotation;
     if (rope) {
         rotation = *rope;
         rotation.factor = 1.0f;
@@ -229,8 +230,8 @@ pc_status pc__model_run_read(const pc_model *model, const pc__kv *kv, int32_t la
     const pc__native *native = model->native;
     size_t heads = (size_t)native->shape.kv_heads,
            dims = (size_t)(native->shape.k_dim + native->shape.v_dim);
-    const pc__rope *rope;
-    pc__rope *own = NULL;
+    const pc__rotation *rope;
+    pc__rotation *own = NULL;
     pc__kv *host = NULL;
     float *scratch = NULL;
     pc_status status;

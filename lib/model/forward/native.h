@@ -76,14 +76,14 @@ struct pc__native {
     pc__backend *backend; /* of the context */
     pc__arch arch;        /* owns its LongRoPE factors */
     uint32_t compute;
-    pc__expansion expansion; /* latent attention: other than by cost only in tests */
-    size_t expansion_bytes;  /* of temporary runs of several heads; 0: 64 MiB */
-    pc__kv_shape shape;      /* of runs that grow */
-    uint32_t segment_dtype;  /* number format of segments: that of runs, or I8 */
-    float scale;             /* of the scores */
-    float *slopes;           /* ALiBi, [heads]; else NULL */
-    pc__rope *rope;          /* NULL if there are several RoPE regimes: each pass makes its own */
-    pc__rope *local_rope;    /* of layers with the window; NULL: as the others */
+    pc__expansion expansion;  /* latent attention: other than by cost only in tests */
+    size_t expansion_bytes;   /* of temporary runs of several heads; 0: 64 MiB */
+    pc__kv_shape shape;       /* of runs that grow */
+    uint32_t segment_dtype;   /* number format of segments: that of runs, or I8 */
+    float scale;              /* of the scores */
+    float *slopes;            /* ALiBi, [heads]; else NULL */
+    pc__rotation *rope;       /* NULL if there are several RoPE regimes: each pass makes its own */
+    pc__rotation *local_rope; /* of layers with the window; NULL: as the others */
     pc__embedding embedding;
     pc__embedding positions;              /* rows 0: positions are not learned */
     pc__linear *project_in, *project_out; /* OPT with narrow embeddings */
@@ -102,12 +102,12 @@ void pc__native_costs(const pc__native *native, pc_model_info *info);
 
 /* The frequencies of a RoPE regime. *own is set if the caller must free them (pc__rope_free), else
  * NULL. *out is NULL for models without RoPE. */
-pc_status pc__native_rope(const pc__native *native, uint64_t regime, const pc__rope **out,
-                          pc__rope **own);
+pc_status pc__native_rope(const pc__native *native, uint64_t regime, const pc__rotation **out,
+                          pc__rotation **own);
 
 /* The frequencies of a layer, of which `rope` are those of most layers; NULL: it does not turn. */
-const pc__rope *pc__native_layer_rope(const pc__native *native, int32_t layer,
-                                      const pc__rope *rope);
+const pc__rotation *pc__native_layer_rope(const pc__native *native, int32_t layer,
+                                          const pc__rotation *rope);
 
 /* Whether the first `layers` layers of this run can be read at `start` in that RoPE regime.
  * PC_ERR_MISMATCH or PC_ERR_UNSUPPORTED: why not. */

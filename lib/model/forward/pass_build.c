@@ -23,7 +23,7 @@ pc_status pc__build_span(pc__pass_build *build, const pc__kv *kv, int64_t start,
 {
     PC__TRY_RETURN(pc__grow(build->mem, (void **)&build->spans, &build->span_capacity,
                             build->span_count + 1, sizeof *build->spans));
-    build->spans[build->span_count++] = (pc__row_span){kv, start, (uint32_t)lo, (uint32_t)hi};
+    build->spans[build->span_count++] = (pc__kv_span){kv, start, (uint32_t)lo, (uint32_t)hi};
     return PC_OK;
 }
 

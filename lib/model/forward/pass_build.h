@@ -11,7 +11,7 @@ typedef struct pc__pass_build {
     pc__token_row *rows;
     int64_t *positions;
     size_t *first;
-    pc__row_span *spans;
+    pc__kv_span *spans;
     size_t span_count, span_capacity;
 } pc__pass_build;
 

@@ -38,7 +38,7 @@ static pc_status read_llama4_experts(const pc__config *config, pc__arch *arch)
  * norm before RoPE without the factor is the same if its epsilon is smaller. */
 static pc_status drop_rope_factor(const pc__config *config, pc__arch *arch)
 {
-    pc__rope *rope;
+    pc__rotation *rope;
     if (arch->qk_norm != PC__QK_PLAIN
         || (arch->rope.scaling != PC__ROPE_YARN && arch->rope.scaling != PC__ROPE_LONG))
         return PC_OK;

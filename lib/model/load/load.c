@@ -63,7 +63,7 @@ pc_status pc_model_load(pc_model **out, pc_context *context, const char *path,
     if (!context || !path)
         return pc__fail(PC_ERR_INVALID, "pc_model_load: context or path is NULL");
     o.mem = &context->mem;
-    PC__TRY(pc__model_options(&settings, options), done);
+    PC__TRY(pc__load_options(&settings, options), done);
     o.vocab_only = (settings.flags & PC_MODEL_VOCAB_ONLY) != 0;
     o.progress = (pc__load_progress){settings.progress, settings.progress_user};
     PC__TRY(pc__open_model(&o), done);

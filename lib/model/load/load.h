@@ -10,7 +10,7 @@
 uint32_t pc__choose_compute(uint32_t asked, int weights_are_f32);
 
 /* Reads and checks the options of both calls. */
-pc_status pc__model_options(pc_model_options *out, const pc_model_options *options);
+pc_status pc__load_options(pc_model_options *out, const pc_model_options *options);
 
 /* Digest of all that decides K and V: the weights and what the architecture does with them. */
 pc__id pc__model_fingerprint(const pc__arch *arch, pc__id weights);

@@ -22,7 +22,7 @@ uint32_t pc__choose_compute(uint32_t asked, int weights_are_f32)
     return !weights_are_f32 && multiplies_bf16() ? PC_DTYPE_BF16 : PC_DTYPE_F32;
 }
 
-pc_status pc__model_options(pc_model_options *out, const pc_model_options *options)
+pc_status pc__load_options(pc_model_options *out, const pc_model_options *options)
 {
     PC__TRY_RETURN(pc__options_read(out, sizeof *out, PC__V1_SIZE(pc_model_options, packed_weights),
                                     options, "pc_model_options"));

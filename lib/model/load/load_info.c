@@ -217,7 +217,7 @@ pc_status pc_model_file_open(pc_model_file **out, pc_context *context, const cha
     if (!context || !path)
         return pc__fail(PC_ERR_INVALID, "pc_model_file_open: context or path is NULL");
     o.mem = &context->mem;
-    PC__TRY(pc__model_options(&settings, options), done);
+    PC__TRY(pc__load_options(&settings, options), done);
     PC__TRY(pc__check_flags("pc_model_file_open", settings.flags, 0), done);
     o.progress = (pc__load_progress){settings.progress, settings.progress_user};
     PC__TRY(pc__open_model(&o), done);

@@ -37,7 +37,7 @@ pc_status pc_model_new_shape(pc_model **out, pc_context *context, const char *sh
     *out = NULL;
     if (!context || !shape)
         return pc__fail(PC_ERR_INVALID, "pc_model_new_shape: context or shape is NULL");
-    PC__TRY(pc__model_options(&settings, options), done);
+    PC__TRY(pc__load_options(&settings, options), done);
     if (settings.flags)
         return pc__fail(PC_ERR_INVALID,
                         "pc_model_new_shape: flags must be 0, a shape has no vocabulary");

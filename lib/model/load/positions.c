@@ -122,7 +122,7 @@ static void long_frequencies(const pc__rope_config *config, uint64_t regime, dou
         frequency[i] /= factors[i];
 }
 
-static void scale_frequencies(pc__rope *rope, const pc__rope_config *config, uint64_t regime)
+static void scale_frequencies(pc__rotation *rope, const pc__rope_config *config, uint64_t regime)
 {
     switch (config->scaling) {
     case PC__ROPE_LINEAR:
@@ -150,7 +150,7 @@ static void scale_frequencies(pc__rope *rope, const pc__rope_config *config, uin
 }
 
 /* Parameters that are valid alone can give frequencies that are not finite together. */
-static pc_status check_frequencies(const pc__rope *rope, const pc__rope_config *config)
+static pc_status check_frequencies(const pc__rotation *rope, const pc__rope_config *config)
 {
     int finite = isfinite(rope->factor);
     for (int32_t i = 0; i < rope->dims / 2; i++)
@@ -162,12 +162,12 @@ static pc_status check_frequencies(const pc__rope *rope, const pc__rope_config *
                              config->theta, config->factor);
 }
 
-pc_status pc__rope_new(pc__rope **out, const pc_allocator *mem, const pc__rope_config *config,
+pc_status pc__rope_new(pc__rotation **out, const pc_allocator *mem, const pc__rope_config *config,
                        uint64_t regime)
 {
     double theta = config->scaling == PC__ROPE_DYNAMIC ? dynamic_theta(config, regime)
                                                        : config->theta;
-    pc__rope *rope = pc__calloc(mem, 1, sizeof *rope);
+    pc__rotation *rope = pc__calloc(mem, 1, sizeof *rope);
     *out = NULL;
     if (!rope)
         return PC_ERR_NOMEM;
@@ -189,7 +189,7 @@ pc_status pc__rope_new(pc__rope **out, const pc_allocator *mem, const pc__rope_c
     return status;
 }
 
-void pc__rope_free(const pc_allocator *mem, pc__rope *rope)
+void pc__rope_free(const pc_allocator *mem, pc__rotation *rope)
 {
     if (rope)
         pc__free(mem, rope->frequency);

@@ -24,9 +24,9 @@ int32_t pc__rope_context(const pc__rope_config *config);
 /* The frequencies of a regime as transformers' modeling_rope_utils and the papers define them
  * (NTK-aware, YaRN 3.2, Llama 3.1, LongRoPE), in double. Free with pc__rope_free. PC_ERR_NOMEM;
  * PC_ERR_FORMAT: some are not finite. */
-pc_status pc__rope_new(pc__rope **out, const pc_allocator *mem, const pc__rope_config *config,
+pc_status pc__rope_new(pc__rotation **out, const pc_allocator *mem, const pc__rope_config *config,
                        uint64_t regime);
-void pc__rope_free(const pc_allocator *mem, pc__rope *rope); /* NULL does nothing */
+void pc__rope_free(const pc_allocator *mem, pc__rotation *rope); /* NULL does nothing */
 
 /* What queries at a position are multiplied with; 1 where the model does not scale them. */
 float pc__query_factor(const pc__query_scale *config, int64_t position);

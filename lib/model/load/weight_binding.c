@@ -275,7 +275,7 @@ static pc_status bind_rope(const pc__binder *b)
     if (pc__rope_regime(config, 1) == 0)
         return pc__rope_new(&b->native->rope, b->mem, config, 0);
     for (uint64_t regime = 1; regime <= 2 && status >= 0; regime++) {
-        pc__rope *tried;
+        pc__rotation *tried;
         status = pc__rope_new(&tried, b->mem, config, regime);
         pc__rope_free(b->mem, tried);
     }

@@ -115,8 +115,8 @@ void pc__disk_queue_event(pc__disk *disk, uint32_t kind, uint32_t reason, const 
         && pc__grow(&disk->mem, (void **)&disk->events, &disk->event_capacity,
                     disk->event_count + 1, sizeof *disk->events)
                >= 0)
-        disk->events[disk->event_count++] = pc__event(PC_TIER_DISK, kind, reason, key, bytes,
-                                                      tokens, seconds);
+        disk->events[disk->event_count++] = pc__tell_event(PC_TIER_DISK, kind, reason, key, bytes,
+                                                           tokens, seconds);
 }
 
 void pc__disk_report_event(const pc__disk *disk, uint32_t kind, uint32_t reason, const pc__id *key,

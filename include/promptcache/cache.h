@@ -277,7 +277,7 @@ typedef struct pc_get_options {
 /* Finds a segment. Blocks, at most for cost_seconds or until the deadline.
  * *out: a reference for the caller. info may be NULL.
  * expect: model, position scheme, dtype, layout, shape, RoPE regime, tokens and block sizes must
- * all agree; blocks are not read. Returns PC_MISS, with a reason in info. */
+ * all agree; blocks are not read. Returns PC_MISS, with a reason in info; the entry stays. */
 PC_API pc_status pc_cache_get(pc_segment **out, pc_cache *cache, const uint8_t key[32],
                               const pc_raw *expect, const pc_get_options *options,
                               pc_get_info *info);

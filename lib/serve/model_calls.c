@@ -12,7 +12,7 @@ static void release_payload(const pc_model *model, void *payload)
 pc_status pc__segment_find(const pc_model *model, pc_cache *cache, const pc__id *key,
                            const int32_t *tokens, size_t count, pc_segment **out)
 {
-    pc_status status = pc__cache_get_entry(cache, key, tokens, count, out);
+    pc_status status = pc__cache_get_entry(cache, key, tokens, count, out, NULL);
     if (status != PC_OK || pc__segment_serves(*out, pc__model_payload(model), model))
         return status;
     pc__segment_unref(*out);

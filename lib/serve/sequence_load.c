@@ -164,6 +164,7 @@ static pc_status start_part(load_work *w, size_t r, size_t k)
     uint32_t tiers = (uint32_t)w->saved.options.tiers;
     pc__load_request request = {.image = &want, .tiers = tiers, .deadline = w->saved.until};
     size_t first;
+    uint32_t in_ram = PC_REASON_FIRST_USE;
     pc_status status = PC_MISS;
     pc__saved_part_image(&w->saved, &w->head, run, k, &kv->shape, &run->keys[k], &want, w->bytes);
     pc__saved_part_tokens(&w->head, run, k, &first);
@@ -171,12 +172,15 @@ static pc_status start_part(load_work *w, size_t r, size_t k)
         w->blocks[l] = kv->layer[l] + first / PC__PAGE * pc__kv_layer_page_bytes(&kv->shape);
     request.bytes = pc__image_bytes(&want);
     if (pc__tiers_have(tiers, PC_TIER_RAM))
-        status = pc__cache_get_entry(w->saved.cache, &want.key, want.token_ids, want.tokens,
-                                     &found);
+        status = pc__cache_get_entry(w->saved.cache, &want.key, want.token_ids, want.tokens, &found,
+                                     &in_ram);
     if (status < 0)
         return status;
-    return pc__cache_load_into(w->saved.cache, &request, w->blocks, found, &w->runs[r].loads[k],
-                               &w->reason);
+    status = pc__cache_load_into(w->saved.cache, &request, w->blocks, found, &w->runs[r].loads[k],
+                                 &w->reason);
+    if (status == PC_MISS)
+        w->reason = pc__miss_reason(in_ram, w->reason);
+    return status;
 }
 
 /* A run that other sequences read too: its segment, from RAM or into RAM. */

@@ -436,6 +436,18 @@ static pc_status check_sequence(pc_sequence *s)
     return PC_OK;
 }
 
+/* COMPRESSED is the process's own, as RAM: a read-only cache writes to both. */
+static pc_status check_writable(const pc__saved *saved)
+{
+    const uint64_t own = 1u << PC_TIER_RAM | 1u << PC_TIER_COMPRESSED;
+    return pc__cache_flags(saved->cache) & PC_CACHE_READ_ONLY && saved->options.tiers
+                   && !(saved->options.tiers & own)
+               ? pc__fail(PC_ERR_STATE,
+                          "pc_sequence_save: the cache is read-only, and options.tiers has neither "
+                          "RAM nor COMPRESSED")
+               : PC_OK;
+}
+
 pc_status pc_sequence_save(pc_sequence *sequence, pc_cache *cache, const uint8_t key[32],
                            const pc_save_options *options)
 {
@@ -450,6 +462,7 @@ pc_status pc_sequence_save(pc_sequence *sequence, pc_cache *cache, const uint8_t
     PC__TRY_RETURN(pc__saved_init(&w.saved, "pc_sequence_save", sequence ? sequence->model : NULL,
                                   cache, key, options));
     PC__TRY_RETURN(pc__saved_check_model(&w.saved));
+    PC__TRY_RETURN(check_writable(&w.saved));
     PC__TRY_RETURN(check_sequence(sequence));
     everywhere = w.saved; /* saves before this one may be in other tiers */
     everywhere.options.tiers = 0;

@@ -208,16 +208,20 @@ static pc_status find_record(const pc__saved *saved, const pc__image *want, pc_s
                                 .tiers = tiers,
                                 .deadline = saved->until};
     pc__entry_load *load;
+    uint32_t in_ram = PC_REASON_FIRST_USE;
     pc_status status = PC_MISS;
     *out = NULL;
     *reason = PC_REASON_FIRST_USE;
     if (pc__tiers_have(tiers, PC_TIER_RAM))
-        status = pc__cache_get_entry(saved->cache, &want->key, want->token_ids, want->tokens, out);
+        status = pc__cache_get_entry(saved->cache, &want->key, want->token_ids, want->tokens, out,
+                                     &in_ram);
     if (status != PC_MISS)
         return status;
     /* RAM may have had no room for it: without it, the save before would be taken for the last */
     pc__cache_await_key(saved->cache, &want->key);
     status = pc__cache_lookup_async(saved->cache, &request, &load, reason);
+    if (status == PC_MISS)
+        *reason = pc__miss_reason(in_ram, *reason);
     if (status != PC_OK)
         return status;
     status = pc__entry_load_wait(load, saved->until + 1, out, reason);

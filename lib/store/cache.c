@@ -19,13 +19,15 @@ pc_status pc__cache_check(const pc_cache *cache, const char *call)
 }
 
 pc_status pc__cache_get_entry(pc_cache *cache, const pc__id *key, const int32_t *tokens,
-                              size_t count, pc_segment **out)
+                              size_t count, pc_segment **out, uint32_t *reason)
 {
-    uint32_t reason;
+    uint32_t why = PC_REASON_NONE;
     pc_status status;
     *out = NULL;
     PC__TRY_RETURN(pc__cache_check(cache, "a request"));
-    status = pc__ram_tier_get(cache->ram, key, tokens, count, out, &reason);
+    status = pc__ram_tier_get(cache->ram, key, tokens, count, out, &why);
+    if (reason)
+        *reason = why;
     atomic_fetch_add(&cache->counts.lookups, 1);
     if (status != PC_OK)
         return status;

@@ -16,9 +16,14 @@
 typedef struct pc__entry_load pc__entry_load;
 
 /* PC_OK: *out is a new reference on a segment with these tokens. The caller checks whether it can
- * use the payload (pc__segment_serves). PC_MISS. */
+ * use the payload (pc__segment_serves). PC_MISS: *reason (may be NULL) as of pc__ram_tier_get. */
 pc_status pc__cache_get_entry(pc_cache *cache, const pc__id *key, const int32_t *tokens,
-                              size_t count, pc_segment **out);
+                              size_t count, pc_segment **out, uint32_t *reason);
+/* Of a miss in RAM and below it: what the tiers below know says more, if they know of the entry. */
+static inline uint32_t pc__miss_reason(uint32_t in_ram, uint32_t below)
+{
+    return below == PC_REASON_FIRST_USE ? in_ram : below;
+}
 
 /* What a request wants from below RAM. The load starts only if it pays: by recent measurements
  * (store/estimate.h) it should end before the request would have computed the segment, and all

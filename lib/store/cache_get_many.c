@@ -135,15 +135,16 @@ static void settle(const pc_load *l, many_entry *e, uint32_t tier, uint32_t reas
     e->seconds = pc__now() - l->started;
 }
 
-/* RAM has it: PC_OK, settled or being copied. PC_MISS: look below, unless it is settled. */
+/* RAM has it: PC_OK, settled or being copied. PC_MISS: look below; *reason says why. */
 static pc_status start_from_ram(const many_request *r, pc_load *l, size_t i, const pc__image *want,
-                                const pc__load_request *below)
+                                const pc__load_request *below, uint32_t *reason)
 {
     many_entry *e = &l->entries[i];
     pc_segment *found = NULL;
     pc_status status = PC_MISS;
     if (pc__tiers_have((uint32_t)r->options.tiers, PC_TIER_RAM))
-        status = pc__cache_get_entry(r->cache, &want->key, want->token_ids, want->tokens, &found);
+        status = pc__cache_get_entry(r->cache, &want->key, want->token_ids, want->tokens, &found,
+                                     reason);
     else
         atomic_fetch_add(&r->cache->counts.lookups, 1);
     if (status != PC_OK)
@@ -168,16 +169,16 @@ static pc_status start_entry(const many_request *r, pc_load *l, size_t i)
     pc__image want;
     pc__entry_desc desc;
     pc__load_request below;
-    uint32_t reason = PC_REASON_FIRST_USE;
+    uint32_t in_ram = PC_REASON_FIRST_USE, reason = PC_REASON_FIRST_USE;
     pc_status status;
     PC__TRY_RETURN(make_image(r, i, &want));
     desc = (pc__entry_desc){.key = want.key, .cost = r->options.cost_seconds};
     below = load_request(r, &want, &desc, l->until);
     e->into = r->entries[i].blocks != NULL;
-    status = start_from_ram(r, l, i, &want, &below);
+    status = start_from_ram(r, l, i, &want, &below, &in_ram);
     if (status != PC_MISS || !pc__cache_has_lower(r->cache)) {
         if (status == PC_MISS)
-            settle(l, e, PC_TIER_NONE, reason);
+            settle(l, e, PC_TIER_NONE, pc__miss_reason(in_ram, reason));
         return status < 0 ? status : PC_OK;
     }
     if (!e->into && !(e->want = pc__image_copy(&l->mem, &want)))
@@ -186,7 +187,7 @@ static pc_status start_entry(const many_request *r, pc_load *l, size_t i)
                                            NULL, &e->load, &reason)
                      : pc__cache_lookup_async(r->cache, &below, &e->load, &reason);
     if (status == PC_MISS)
-        settle(l, e, PC_TIER_NONE, reason);
+        settle(l, e, PC_TIER_NONE, pc__miss_reason(in_ram, reason));
     return status < 0 ? status : PC_OK;
 }
 

@@ -136,12 +136,20 @@ static int has_no_waiter(pc__entry_load *load)
     return none;
 }
 
+/* Of a tier that did not have it after all: another process has written it, and it has expired. */
+static uint32_t why_absent(pc__tier *tier, const pc__id *key)
+{
+    uint32_t reason = tier->ops->absence_reason ? tier->ops->absence_reason(tier, key)
+                                                : PC_REASON_NONE;
+    return reason ? reason : PC_REASON_FIRST_USE;
+}
+
 /* Asks the tiers in order, the expected one first. PC_REASON_NONE: one had it; else the reason of
  * the first failure. */
 static uint32_t ask_tiers(pc__entry_load *load)
 {
     pc_cache *cache = load->cache;
-    uint32_t reason = PC_REASON_NONE;
+    uint32_t reason = PC_REASON_NONE, absent = PC_REASON_FIRST_USE;
     uint64_t bytes;
     for (uint32_t i = PC_TIER_NONE; i < PC_TIER_COUNT; i++) {
         pc_status status;
@@ -160,8 +168,10 @@ static uint32_t ask_tiers(pc__entry_load *load)
             return PC_REASON_NONE;
         if (status < 0 && !reason)
             reason = load->reason;
+        else if (status == PC_MISS && absent == PC_REASON_FIRST_USE)
+            absent = why_absent(tier, &load->image->key);
     }
-    return reason ? reason : PC_REASON_FIRST_USE;
+    return reason ? reason : absent;
 }
 
 /* Of a segment in RAM, into given memory. */

@@ -453,6 +453,10 @@ static pc_status open_record(record_load *r)
         .wanted = load->image};
     PC__TRY_RETURN(pc__record_open(&r->record, cache->scratch, &options, r->source));
     r->image = pc__record_image(r->record);
+    /* A record of another key is of use to nobody under this name. What else does not agree may be
+     * the caller's mistake. */
+    if (!pc__id_equal(&load->image->key, &r->image->key))
+        return pc__fail(PC_ERR_FORMAT, "the record under this name has another key");
     set_desc(r);
     return pc__image_match(load->image, r->image);
 }

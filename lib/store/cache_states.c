@@ -211,16 +211,18 @@ static pc_status lookup_below(state_lookup *s, double started)
 static pc_status lookup_states(state_lookup *s, double started)
 {
     const pc__image *want = s->want;
+    uint32_t in_ram = PC_REASON_FIRST_USE;
     pc_status status = PC_MISS;
     if (pc__tiers_have(s->tiers, PC_TIER_RAM))
-        status = pc__cache_get_entry(s->cache, &want->key, want->token_ids, want->tokens,
-                                     &s->found);
+        status = pc__cache_get_entry(s->cache, &want->key, want->token_ids, want->tokens, &s->found,
+                                     &in_ram);
     else
         atomic_fetch_add(&s->cache->counts.lookups, 1);
     s->tier = PC_TIER_RAM;
     s->reason = PC_REASON_FIRST_USE;
     if (status == PC_MISS && pc__cache_has_lower(s->cache))
         status = lookup_below(s, started);
+    s->reason = pc__miss_reason(in_ram, s->reason);
     if (status == PC_OK && pc__raw_check_segment(s->found, want) < 0) {
         pc__segment_unref(s->found);
         s->found = NULL;

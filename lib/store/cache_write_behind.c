@@ -365,15 +365,22 @@ void pc__promote(pc_cache *cache, uint32_t from, pc_segment *segment, uint64_t e
                       pc__ram_tier_has(cache->ram, &description->key), 0, entered);
 }
 
+static int compressed_keeps(pc__tier *compressed, const pc__id *key)
+{
+    uint64_t bytes;
+    return compressed->ops->may_have(compressed, key, &bytes)
+           && !(compressed->ops->absence_reason
+                && compressed->ops->absence_reason(compressed, key));
+}
+
 void pc__write_evicted(void *user, const pc__entry_desc *desc, pc_segment *segment)
 {
     pc_cache *cache = user;
     pc__entry_desc n = with_ttl(cache, desc);
-    uint64_t bytes;
     pc__tier *compressed = cache->tiers[PC_TIER_COMPRESSED];
     if (!compressed || !cache->io || !pc__tiers_have(desc->tiers, PC_TIER_COMPRESSED)
         || atomic_load_explicit(&segment->not_written, memory_order_relaxed) & PC__NOT_ADMITTED
-        || compressed->ops->may_have(compressed, &desc->key, &bytes))
+        || compressed_keeps(compressed, &desc->key))
         return;
     queue_write(cache, PC_TIER_COMPRESSED, &n, segment, 0, 0);
 }

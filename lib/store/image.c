@@ -1,6 +1,7 @@
 /* Compares images; dates and salts of entries (image.h). */
 #include "store/image.h"
 
+#include <math.h>
 #include <string.h>
 
 #include "base/fail.h"
@@ -9,8 +10,9 @@
 int64_t pc__date_after(int64_t date, double seconds)
 {
     int64_t end;
-    return seconds >= 0x1p63 || __builtin_add_overflow(date, (int64_t)seconds, &end) ? INT64_MAX
-                                                                                     : end;
+    return seconds >= 0x1p62 || __builtin_add_overflow(date, (int64_t)ceil(seconds) + 1, &end)
+               ? INT64_MAX
+               : end;
 }
 
 int64_t pc__end_after_use(int64_t expires, double ttl, int64_t last)

@@ -113,7 +113,8 @@ uint64_t pc__image_bytes(const pc__image *image); /* of all blocks */
  * lossy, kernels, cost, priority, times. */
 pc_status pc__image_match(const pc__image *want, const pc__image *have);
 
-/* The date so many seconds after `date` (since 1970); INT64_MAX at most. */
+/* Dates are whole seconds since 1970. The first one by which so many seconds have passed since any
+ * moment of the second `date`: what ends then has lived at least so long. INT64_MAX at most. */
 int64_t pc__date_after(int64_t date, double seconds);
 /* The end of a record that was written with `expires` (0: never) and last used on `last`. Every use
  * moves the end and sets the file's date. */

@@ -22,8 +22,10 @@ typedef struct pc__tier_ops {
      * holds for all reads of the source. Counts a look-up. */
     pc_status (*open)(pc__tier *tier, const pc__id *key, double deadline, pc__source **out,
                       int *timed_out);
-    /* The result of reading, for counters and eviction scores. status < 0: it failed; after
-     * PC_ERR_FORMAT or PC_ERR_MISMATCH (damaged or foreign) the tier removes the record. */
+    /* The result of reading, for counters and eviction scores. status < 0: it failed. After
+     * PC_ERR_FORMAT (damaged) the tier removes the record. After PC_ERR_MISMATCH it keeps it: the
+     * reader may have expected the wrong thing. The next put whose image does not agree with it
+     * either replaces it; COMPRESSED does not compare and lets any put replace it. */
     void (*read_done)(pc__tier *tier, const pc__id *key, pc_status status, uint64_t bytes,
                       double seconds);
     /* Writes the record of an image. PC_OK: published. PC_MISS: not written, *reason
@@ -40,8 +42,8 @@ typedef struct pc__tier_ops {
     int (*sweep)(pc__tier *tier);
     void (*stats)(pc__tier *tier, pc_tier_stats *stats);
     void (*free)(pc__tier *tier);
-    /* Where may_have says 0: PC_REASON_… if a record of this key is there that we may not use, else
-     * NONE. NULL: never. */
+    /* PC_REASON_… if a record of this key is there that we may not use, or (COMPRESSED) that the
+     * next put replaces; else NONE. NULL: never. */
     uint32_t (*absence_reason)(pc__tier *tier, const pc__id *key);
     /* Limits the bytes of one tenant (pc__salt_digest); 0: the tier's tenant_share holds. NULL: the
      * tier cannot. */

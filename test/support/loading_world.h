@@ -171,7 +171,7 @@ static inline pc_status get_host(pc_cache *cache, int32_t number)
     pc_segment *segment = NULL;
     pc_status status;
     set_tokens(tokens, number);
-    status = pc__cache_get_entry(cache, &key, tokens, TOKENS, &segment);
+    status = pc__cache_get_entry(cache, &key, tokens, TOKENS, &segment, NULL);
     pc__segment_unref(segment);
     return status;
 }

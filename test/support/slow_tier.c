@@ -154,7 +154,7 @@ static void memory_read_done(pc__tier *tier, const pc__id *key, pc_status status
     m->stats.seconds_read += seconds;
     *(status < 0 ? &m->stats.load_failed : &m->stats.hits) += 1;
     r = find(m, key);
-    if (r && (status == PC_ERR_FORMAT || status == PC_ERR_MISMATCH)) {
+    if (r && status == PC_ERR_FORMAT) {
         unlink_record(m, r);
         m->stats.lost++;
     }

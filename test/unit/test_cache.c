@@ -50,7 +50,7 @@ static int has(pc_cache *cache, int32_t token)
 {
     pc_segment *segment = NULL;
     pc__id key = key_of(token);
-    pc_status status = pc__cache_get_entry(cache, &key, &token, 1, &segment);
+    pc_status status = pc__cache_get_entry(cache, &key, &token, 1, &segment, NULL);
     CHECK((status == PC_OK) == (segment != NULL));
     CHECK(status == PC_OK || status == PC_MISS);
     pc__segment_unref(segment);
@@ -85,8 +85,8 @@ static void tokens_are_compared(pc_context *context)
     pc_segment *got = NULL;
     CHECK_OK(put(cache, 1, 10, 1));
     CHECK(has(cache, 1));
-    CHECK_STATUS(pc__cache_get_entry(cache, &key, &other, 1, &got), PC_MISS);
-    CHECK_STATUS(pc__cache_get_entry(cache, &key, &other, 0, &got), PC_MISS);
+    CHECK_STATUS(pc__cache_get_entry(cache, &key, &other, 1, &got, NULL), PC_MISS);
+    CHECK_STATUS(pc__cache_get_entry(cache, &key, &other, 0, &got, NULL), PC_MISS);
     CHECK(!got);
     pc_cache_stats s = balanced(cache);
     CHECK_INT(s.budget_bytes, 1 << 30);
@@ -162,7 +162,7 @@ static void pins_and_use(pc_context *context)
     CHECK_OK(pc__cache_pin_entry(cache, &one));
     CHECK_OK(pc__cache_pin_entry(cache, &one));
     CHECK(balanced(cache).pinned_bytes > 4000);
-    CHECK_OK(pc__cache_get_entry(cache, &two, &token, 1, &held));
+    CHECK_OK(pc__cache_get_entry(cache, &two, &token, 1, &held, NULL));
     CHECK_STATUS(put(cache, 3, 4000, 100), PC_MISS); /* one pinned, one in use */
     CHECK_OK(pc_cache_clear(cache));
     CHECK_INT(balanced(cache).segments, 2);
@@ -207,7 +207,7 @@ static void *race(void *arg)
         int32_t token = (int32_t)(pc_test_bits(&rng) % 40);
         pc__id key = key_of(token);
         pc_segment *segment = NULL;
-        if (pc__cache_get_entry(cache, &key, &token, 1, &segment) == PC_MISS) {
+        if (pc__cache_get_entry(cache, &key, &token, 1, &segment, NULL) == PC_MISS) {
             pc_segment *winner = NULL;
             if (pc__segment_new(&segment, &pc__libc_allocator, &ops, malloc(1), NULL, 1000, &token,
                                 1)
@@ -435,7 +435,7 @@ static void in_several(void)
         CHECK_OK(pc__cache_put_entry(caches[0], &(pc__entry_desc){.key = keys[1], .cost = 1}, NULL,
                                      segment, NULL, NULL));
         pc__segment_unref(segment);
-        CHECK_OK(pc__cache_get_entry(caches[first], &keys[0], &token, 1, &held));
+        CHECK_OK(pc__cache_get_entry(caches[first], &keys[0], &token, 1, &held, NULL));
         for (int round = 0; round < 2; round++) {
             for (int c = 0; c < 3; c++)
                 for (int32_t other = 100; other < 120; other++) {
@@ -448,7 +448,7 @@ static void in_several(void)
         }
         for (int c = 0; c < 3; c++)
             CHECK(!has(caches[c], 1));
-        CHECK_STATUS(pc__cache_get_entry(caches[0], &keys[1], &token, 1, &held), PC_MISS);
+        CHECK_STATUS(pc__cache_get_entry(caches[0], &keys[1], &token, 1, &held, NULL), PC_MISS);
         for (int32_t n = 1; n < 4;
              n++) { /* several are evicted for a large one, in the second of two */
             segment = make(n, 1000);
@@ -484,7 +484,7 @@ static void trimmed(pc_context *context)
     CHECK_INT(freed, 0);
     for (int32_t t = 0; t < 20; t++)
         CHECK_OK(put(cache, t, 10000, 1));
-    CHECK_OK(pc__cache_get_entry(cache, &used, &token, 1, &held));
+    CHECK_OK(pc__cache_get_entry(cache, &used, &token, 1, &held, NULL));
     CHECK_OK(pc_cache_pin(cache, pinned.bytes, 7, 0));
     CHECK_OK(pc_cache_get_stats(cache, &s));
     before = s.segment_bytes;

@@ -1,8 +1,9 @@
 /* Catches: a load that takes room under another entry than its record's, so that it evicts a higher
  * priority or evades its tenant's quota; a record counted for the wrong tenant; a record without
- * end that expires at once; a prefetch that is given up because it waited; with
- * PC_CACHE_ZERO_MEMORY, freed memory that still has states: of a failed load, or of a codec or
- * seal. */
+ * end that expires at once; a record removed, or counted as lost, because a reader expected
+ * something else of it, or never replaced; a record that expires before its time; a prefetch that
+ * is given up because it waited; with PC_CACHE_ZERO_MEMORY, freed memory that still has states: of
+ * a failed load, or of a codec or seal. */
 #include "store/cache_internal.h"
 
 #include <promptcache/cache.h>
@@ -11,6 +12,7 @@
 #include <string.h>
 #include <sys/stat.h>
 #include <time.h>
+#include <unistd.h>
 
 #include "at_rest.h"
 #include "slow_tier.h"
@@ -346,8 +348,216 @@ static void wiped(uint32_t codec, int sealed, int packed, int damaged)
         let_go(&s[i]);
 }
 
+static void count_removals(void *user, const pc_event *event)
+{
+    if (event->kind == PC_EVENT_REMOVE && event->tier != PC_TIER_RAM)
+        atomic_fetch_add((atomic_int *)user, 1);
+}
+
+static pc_status get_from(pc_cache *cache, const uint8_t key[32], const pc_raw *expect,
+                          uint32_t tier, uint32_t reason)
+{
+    pc_get_options o = PC_GET_OPTIONS_INIT;
+    pc_get_info info = PC_GET_INFO_INIT;
+    pc_segment *segment = NULL;
+    pc_status status;
+    o.tiers = 1u << tier;
+    status = pc_cache_get(&segment, cache, key, expect, &o, &info);
+    CHECK_INT(info.reason, reason);
+    pc_segment_free(segment);
+    return status;
+}
+
+/* The same of pc_cache_get_many and pc_cache_prefetch. */
+static void get_wrong(pc_cache *cache, const uint8_t key[32], const pc_raw *expect, uint32_t tier)
+{
+    pc_get_options o = PC_GET_OPTIONS_INIT;
+    pc_get_info info = PC_GET_INFO_INIT;
+    void *into[BLOCKS] = {malloc(BYTES), malloc(BYTES)};
+    pc_get_entry e = {.key = key,
+                      .tokens = expect->tokens,
+                      .relative = expect->relative,
+                      .token_count = expect->token_count,
+                      .blocks = into};
+    pc_load *load = NULL;
+    o.tiers = 1u << tier;
+    CHECK_STATUS(get_from(cache, key, expect, tier, PC_REASON_FOREIGN), PC_MISS);
+    CHECK_OK(pc_cache_get_many(&load, cache, expect, &e, sizeof e, 1, &o));
+    CHECK_OK(pc_load_wait(load, 30));
+    CHECK_STATUS(pc_load_result(load, 0, NULL, &info), PC_MISS);
+    CHECK_INT(info.reason, PC_REASON_FOREIGN);
+    pc_load_free(load);
+    o.tiers |= 1u << PC_TIER_RAM;
+    CHECK_OK(pc_cache_prefetch(cache, expect, &e, sizeof e, 1, &o, NULL));
+    pc_test_settle(cache);
+    for (int b = 0; b < BLOCKS; b++)
+        free(into[b]);
+}
+
+static pc_tier_stats tier_stats(pc_cache *cache, uint32_t tier)
+{
+    pc_tier_stats s = PC_TIER_STATS_INIT;
+    CHECK_OK(pc_cache_get_tier_stats(cache, tier, &s));
+    CHECK_INT(s.stored + s.found, s.segments + s.evicted + s.removed + s.lost);
+    return s;
+}
+
+/* A caller who expects the wrong thing takes the entry from nobody. */
+static void wrong_expectations(void)
+{
+    static const uint32_t below[] = {PC_TIER_COMPRESSED, PC_TIER_DISK};
+    pc_cache_options o = PC_CACHE_OPTIONS_INIT;
+    pc_cache *cache = NULL;
+    watcher w;
+    states s;
+    uint8_t other[32] = {1}, key[32];
+    int32_t ids[TOKENS] = {0};
+    atomic_int removals = 0;
+    pc_context *context = start(&w);
+    make(&s, &w, 1);
+    pc_raw good = s.raw, wrong[4] = {good, good, good, good};
+    key_of(1, key);
+    char folder[512];
+    snprintf(folder, sizeof folder, "%s/wrong", pc_test_folder());
+    o.disk_path = folder;
+    o.compressed_bytes = 16 << 20;
+    o.deadline_seconds = 30;
+    o.flags = PC_CACHE_ALWAYS_LOAD;
+    o.on_event = count_removals;
+    o.event_user = &removals;
+    CHECK_OK(pc_cache_new(&cache, context, &o));
+    CHECK_OK(put(context, cache, &s, 0, NULL));
+    CHECK_OK(pc_cache_flush(cache));
+    CHECK_OK(pc_cache_trim(cache, 0, NULL));
+    CHECK_OK(pc_cache_flush(cache));
+    wrong[0].tokens = ids;
+    wrong[1].kv_heads = 2;
+    wrong[2].layout++;
+    wrong[3].model = other;
+    for (size_t t = 0; t < 2; t++) {
+        CHECK_INT(tier_stats(cache, below[t]).stored, 1);
+        for (size_t i = 0; i < 4; i++) {
+            get_wrong(cache, key, &wrong[i], below[t]);
+            CHECK_OK(get_from(cache, key, &good, below[t], PC_REASON_NONE));
+            CHECK_OK(pc_cache_trim(cache, 0, NULL));
+            CHECK_OK(pc_cache_flush(cache));
+        }
+        CHECK_INT(tier_stats(cache, below[t]).lost + tier_stats(cache, below[t]).removed, 0);
+    }
+    CHECK_INT(atomic_load(&removals), 0);
+    /* What agrees with the writer stays; what agrees with nobody is replaced, in each tier. */
+    get_wrong(cache, key, &wrong[0], PC_TIER_DISK);
+    CHECK_OK(put(context, cache, &s, 0, NULL));
+    CHECK_OK(pc_cache_flush(cache));
+    CHECK_INT(tier_stats(cache, PC_TIER_DISK).known, 1);
+    CHECK_OK(pc_cache_trim(cache, 0, NULL));
+    CHECK_OK(pc_cache_flush(cache));
+    for (size_t t = 0; t < 2; t++)
+        get_wrong(cache, key, &wrong[0], below[t]);
+    CHECK_OK(pc_cache_put_copy(cache, key, &wrong[0], NULL));
+    CHECK_OK(pc_cache_flush(cache));
+    CHECK_OK(pc_cache_trim(cache, 0, NULL));
+    CHECK_OK(pc_cache_flush(cache));
+    for (size_t t = 0; t < 2; t++) {
+        CHECK_INT(tier_stats(cache, below[t]).stored, 2);
+        CHECK_INT(tier_stats(cache, below[t]).segments, 1);
+        CHECK_OK(get_from(cache, key, &wrong[0], below[t], PC_REASON_NONE));
+        CHECK_STATUS(get_from(cache, key, &good, below[t], PC_REASON_FOREIGN), PC_MISS);
+    }
+    pc_cache_free(cache);
+    pc_context_free(context);
+    let_go(&s);
+}
+
+/* A miss tells that the entry has expired; get_many too. */
+static void tells_the_end(pc_cache *cache, const uint8_t key[32], const states *s, uint32_t tier)
+{
+    pc_get_options o = PC_GET_OPTIONS_INIT;
+    pc_get_info info = PC_GET_INFO_INIT;
+    pc_get_entry e = {.key = key, .tokens = s->tokens, .token_count = TOKENS};
+    pc_load *load = NULL;
+    size_t found = 1;
+    o.tiers = 1u << tier;
+    for (double until = pc__now() + 4; found && pc__now() < until;) /* a look moves no end */
+        CHECK_OK(pc_cache_find(cache, key, 1, &found, NULL, NULL));
+    if (tier == PC_TIER_DISK) { /* its expired record stays until a sweep */
+        CHECK_OK(pc_cache_get_many(&load, cache, &s->raw, &e, sizeof e, 1, &o));
+        CHECK_STATUS(pc_load_result(load, 0, NULL, &info), PC_MISS);
+        CHECK_INT(info.reason, PC_REASON_EXPIRED);
+        pc_load_free(load);
+    }
+    CHECK_STATUS(get_from(cache, key, &s->raw, tier, PC_REASON_EXPIRED), PC_MISS);
+}
+
+static void expired_below_ram(uint32_t tier)
+{
+    pc_cache_options o = PC_CACHE_OPTIONS_INIT;
+    pc_put_options p = PC_PUT_OPTIONS_INIT;
+    pc_cache *cache = NULL;
+    watcher w;
+    states s;
+    uint8_t key[32];
+    pc_context *context = start(&w);
+    char folder[512];
+    snprintf(folder, sizeof folder, "%s/expired", pc_test_folder());
+    o.disk_path = folder;
+    o.compressed_bytes = 16 << 20;
+    CHECK_OK(pc_cache_new(&cache, context, &o));
+    make(&s, &w, 1);
+    key_of(1, key);
+    p.tiers = 1u << tier;
+    p.ttl_seconds = 0.1;
+    CHECK_OK(pc_cache_put_copy(cache, key, &s.raw, &p));
+    CHECK_OK(pc_cache_flush(cache));
+    CHECK_INT(tier_stats(cache, tier).stored, 1);
+    tells_the_end(cache, key, &s, tier);
+    pc_cache_free(cache);
+    pc_context_free(context);
+    let_go(&s);
+}
+
+/* On DISK an entry lives at least its time, though dates are whole seconds. */
+static void lives_its_time(void)
+{
+    static const double ttl[] = {0.3, 1.0};
+    pc_cache_options o = PC_CACHE_OPTIONS_INIT;
+    pc_put_options p = PC_PUT_OPTIONS_INIT;
+    pc_cache *cache = NULL;
+    watcher w;
+    states s;
+    pc_context *context = start(&w);
+    char folder[512];
+    snprintf(folder, sizeof folder, "%s/lives", pc_test_folder());
+    o.disk_path = folder;
+    CHECK_OK(pc_cache_new(&cache, context, &o));
+    p.tiers = 1 << PC_TIER_DISK;
+    for (int i = 0; i < 2; i++) {
+        uint8_t key[32];
+        size_t found;
+        double until;
+        make(&s, &w, i);
+        key_of(i, key);
+        p.ttl_seconds = ttl[i];
+        CHECK_STATUS(pc_cache_put_copy(cache, key, &s.raw, &p), PC_OK);
+        until = pc__now() + ttl[i] - 0.01; /* it began before */
+        CHECK_OK(pc_cache_flush(cache));
+        for (size_t there = 1; there && pc__now() < until; there = found) {
+            CHECK_OK(pc_cache_find(cache, key, 1, &found, NULL, NULL));
+            CHECK(found == 1 || pc__now() >= until);
+            usleep(5000);
+        }
+        let_go(&s);
+    }
+    pc_cache_free(cache);
+    pc_context_free(context);
+}
+
 int main(void)
 {
+    lives_its_time();
+    expired_below_ram(PC_TIER_COMPRESSED);
+    expired_below_ram(PC_TIER_DISK);
+    wrong_expectations();
     in_its_own_name();
     for_ever();
     ahead_of_time(0);

@@ -85,12 +85,12 @@ static void use(pc_cache *cache)
     for (int32_t t = 0; t < 7; t++) {
         pc__id key = pc__segment_key(&nothing, NULL, 0, 0, &t, NULL, 1);
         pc_segment *segment = NULL;
-        CHECK_STATUS(pc__cache_get_entry(cache, &key, &t, 1, &segment), PC_MISS);
+        CHECK_STATUS(pc__cache_get_entry(cache, &key, &t, 1, &segment, NULL), PC_MISS);
         CHECK_OK(pc__segment_new(&segment, &pc__libc_allocator, &ops, NULL, NULL, 1000, &t, 1));
         CHECK_OK(pc__cache_put_entry(cache, &(pc__entry_desc){.key = key, .cost = 1}, NULL, segment,
                                      NULL, NULL));
         pc__segment_unref(segment);
-        CHECK_OK(pc__cache_get_entry(cache, &key, &t, 1, &segment));
+        CHECK_OK(pc__cache_get_entry(cache, &key, &t, 1, &segment, NULL));
         pc__segment_unref(segment);
     }
 }

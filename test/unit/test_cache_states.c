@@ -1,6 +1,7 @@
 /* The cache as an application's runtime uses it, with states in a layout of its own. Catches: keys
  * that differ from the published vectors; two keys for positions 0, 1, 2 …; states that come back
- * changed, or copied without need; states served for another model, layout, shape or tokens; the
+ * changed, or copied without need; states served for another model, layout, shape or tokens; a
+ * miss that does not tell that the entry is another or has expired; the
  * application's memory released too early, twice or never; a slow tier that keeps the application
  * waiting for longer than computing takes; puts that are lost although they wait, without a count,
  * or because they are large; an entry that is there taken for a new one; unchecked arguments; leaks
@@ -426,12 +427,46 @@ static void expectations(pc_context *context)
     r = good;
     r.tokens = ids;
     CHECK(!get(cache, &h, &r, &info, PC_MISS));
+    CHECK_INT(info.reason, PC_REASON_FOREIGN); /* as of the tiers below */
     is_whole(h.released ? NULL : get(cache, &h, &good, &info, PC_OK), &h, 1);
     pc_segment *again = get(cache, &h, &good, &info, PC_OK);
     pc_segment_free(again);
     pc_segment_free(again);
     pc_cache_free(cache);
     CHECK_INT(h.released, 1);
+    end(&h);
+}
+
+/* A miss tells that the entry was there until its time was over; once. */
+static void expired(pc_context *context)
+{
+    static const uint32_t reasons[] = {PC_REASON_EXPIRED, PC_REASON_FIRST_USE};
+    pc_put_options o = PC_PUT_OPTIONS_INIT;
+    pc_get_info info = PC_GET_INFO_INIT;
+    host h;
+    uint8_t key[32];
+    start(&h);
+    pc_raw raw = raw_of(&h);
+    pc_cache *cache = open_cache(context, NULL, 0);
+    key_of(&h, key);
+    o.ttl_seconds = 0.01;
+    for (int many = 0; many < 2; many++) {
+        pc_get_entry e = {.key = key, .tokens = tokens, .relative = gaps, .token_count = TOKENS};
+        CHECK_OK(pc_cache_put_copy(cache, key, &raw, &o));
+        usleep(12000);
+        for (int i = 0; i < 2 && !many; i++) {
+            CHECK(!get(cache, &h, &raw, &info, PC_MISS));
+            CHECK_INT(info.reason, reasons[i]);
+        }
+        for (int i = 0; i < 2 && many; i++) {
+            pc_load *load = NULL;
+            CHECK_OK(pc_cache_get_many(&load, cache, &raw, &e, sizeof e, 1, NULL));
+            CHECK_STATUS(pc_load_result(load, 0, NULL, &info), PC_MISS);
+            CHECK_INT(info.reason, reasons[i]);
+            pc_load_free(load);
+        }
+    }
+    pc_cache_free(cache);
     end(&h);
 }
 
@@ -705,6 +740,7 @@ int main(int argc, char **argv)
         refused_calls(context);
         in_memory(context);
         expectations(context);
+        expired(context);
         wiping(context);
         from_disk(context, folder, 0, 1);
         second_process(argv[0], folder);

@@ -177,7 +177,7 @@ static void names(void)
 static void lives(const pc__image *r, int64_t now, double ttl, int64_t ttl_left)
 {
     CHECK(r->ttl > ttl - 0.5 && r->ttl < ttl + 0.5);
-    CHECK(r->expires >= now + ttl_left && r->expires <= now + ttl_left + 5);
+    CHECK(r->expires > now + ttl_left && r->expires <= now + ttl_left + 5);
 }
 
 static void times(void)

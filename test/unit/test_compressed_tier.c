@@ -310,6 +310,10 @@ static void times_and_priorities(void)
     CHECK(has(tier, 1) && !has(tier, 2));
     CHECK_OK(get(tier, 1, BLOCK));
     nanosleep(&nap, NULL);
+    pc__id first = id_of(1);
+    CHECK(!has(tier, 1)); /* and a miss can tell why */
+    CHECK_INT(tier->ops->absence_reason(tier, &first), PC_REASON_EXPIRED);
+    CHECK_INT(tier->ops->absence_reason(tier, &first), PC_REASON_NONE);
     CHECK_STATUS(get(tier, 1, BLOCK), PC_MISS);
     tier->ops->sweep(tier);
     CHECK_INT(balanced(tier).removed, 2);

@@ -303,6 +303,7 @@ static void test_expiry(void)
     toy_image_free(&t);
     later += 1; /* its last second has come */
     CHECK(!tier->ops->may_have(tier, &key, &bytes));
+    CHECK_INT(tier->ops->absence_reason(tier, &key), PC_REASON_EXPIRED);
     later += 1;
     pc__tier *other = disk_open_tier(path, 0);
     CHECK_OK(disk_get(other, 2, SIZE, NULL));

@@ -1,5 +1,6 @@
 /* Catches: states accepted although a compared field differs, or refused because another one does;
- * an error that names the wrong field; a salt digest other than the documented one. */
+ * an error that names the wrong field; a date of expiry that comes too early; a salt digest other
+ * than the documented one. */
 #include <stddef.h>
 
 #include "records.h"
@@ -138,12 +139,14 @@ static void test_salts(void)
 
 static void dates(void)
 {
-    CHECK_INT(pc__date_after(1000, 2.9), 1002);
-    CHECK_INT(pc__date_after(-5, 0), -5);
+    CHECK_INT(pc__date_after(1000, 2.9), 1004); /* 1000.99 + 2.9 is in 1003 */
+    CHECK_INT(pc__date_after(1000, 1), 1002);
+    CHECK_INT(pc__date_after(1000, 0.3), 1002);
+    CHECK_INT(pc__date_after(-5, 0), -4);
     CHECK_INT(pc__date_after(1, 9.3e18), INT64_MAX);
     CHECK_INT(pc__date_after(INT64_MAX - 1, 5), INT64_MAX);
     CHECK_INT(pc__date_after(0, 1e300), INT64_MAX);
-    CHECK_INT(pc__date_after(INT64_MIN, 1), INT64_MIN + 1);
+    CHECK_INT(pc__date_after(INT64_MIN, 1), INT64_MIN + 2);
 }
 
 int main(void)

@@ -215,8 +215,17 @@ static void test_damage(const pc_redis *server)
     CHECK_OK(sample_put(tier, &s, 5, &reason));
     t = sample_make(4, 3, 5000);
     t.image.key = s.image.key;
+    const uint64_t lost = stats_of(tier).lost;
+    CHECK_STATUS(load(tier, &c, &t), PC_ERR_MISMATCH); /* the reader may be wrong: it stays */
+    CHECK_STR(pc_redis_ask(server, "DBSIZE"), "4");
+    CHECK_OK(load(tier, &c, &s));
     CHECK_STATUS(load(tier, &c, &t), PC_ERR_MISMATCH);
-    CHECK_STR(pc_redis_ask(server, "DBSIZE"), "0");
+    CHECK_STATUS(sample_put(tier, &s, 5, &reason), PC_MISS); /* it agrees with the writer */
+    CHECK_INT(reason, PC_REASON_NONE);
+    CHECK_INT(stats_of(tier).lost, lost);
+    CHECK_STATUS(load(tier, &c, &t), PC_ERR_MISMATCH);
+    CHECK_OK(sample_put(tier, &t, 5, &reason)); /* with nobody: replaced */
+    CHECK_OK(load(tier, &c, &t));
     check_balance(tier);
     tier->ops->free(tier);
     sample_free(&s);

@@ -5,9 +5,9 @@
  * an older save that is loaded while the last one is in another tier or on its way to one, or parts
  * that expire before the last save that needs them; a conversation of another key, tenant or model;
  * one that is half loaded when parts are missing or damaged; exact states called approximate, or
- * lossy ones exact; modules whose eviction takes a conversation along; levels and forks of loaded
- * ones that differ; unchecked arguments; leaks when memory runs out. The program starts itself as a
- * second process.
+ * lossy ones exact; a read-only cache that says it has no room; modules whose eviction takes a
+ * conversation along; levels and forks of loaded ones that differ; unchecked arguments; leaks when
+ * memory runs out. The program starts itself as a second process.
  */
 #include "serve/sequence.h"
 
@@ -375,6 +375,35 @@ static void others_do_not_get_it(const world *w, const char *folder)
     pc_sequence_free(s);
     pc_cache_free(cache);
     end(&other);
+}
+
+/* A folder that may not be written says so; a miss of what has expired, too. */
+static void read_only_and_expired(const world *w, const char *folder)
+{
+    pc_cache_options c = PC_CACHE_OPTIONS_INIT;
+    pc_save_options save = PC_SAVE_OPTIONS_INIT;
+    pc_generate_options o = options(NULL);
+    pc_cache *cache = open_cache(w, folder, NULL);
+    pc_sequence *s = talk(w, cache, NULL, BEFORE), *got = NULL;
+    uint32_t reason = 0;
+    save.ttl_seconds = 0.01;
+    save.tiers = BIT(PC_TIER_RAM);
+    CHECK_OK(pc_sequence_save(s, cache, other_key, &save));
+    usleep(12000);
+    CHECK_STATUS(pc_sequence_load(&got, w->model, cache, other_key, &o, NULL, &reason), PC_MISS);
+    CHECK_INT(reason, PC_REASON_EXPIRED);
+    pc_cache_free(cache);
+    c.disk_path = folder;
+    c.flags = PC_CACHE_READ_ONLY;
+    CHECK_OK(pc_cache_new(&cache, w->context, &c));
+    save.ttl_seconds = 0;
+    save.tiers = BIT(PC_TIER_DISK);
+    CHECK_STATUS(pc_sequence_save(s, cache, key, &save), PC_ERR_STATE);
+    CHECK_ERROR_HAS("pc_sequence_save: the cache is read-only");
+    save.tiers |= BIT(PC_TIER_RAM);
+    CHECK_OK(pc_sequence_save(s, cache, key, &save));
+    pc_sequence_free(s);
+    pc_cache_free(cache);
 }
 
 /* Calls `each` for every file of records. */
@@ -754,6 +783,8 @@ int main(int argc, char **argv)
     as_others(&w);
     snprintf(path, sizeof path, "%s/others", folder);
     others_do_not_get_it(&w, path);
+    snprintf(path, sizeof path, "%s/read-only", folder);
+    read_only_and_expired(&w, path);
     snprintf(path, sizeof path, "%s/broken", folder);
     mkdir(path, 0700);
     broken(&w, path);

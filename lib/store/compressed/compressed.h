@@ -17,6 +17,7 @@ typedef struct pc__compressed_record {
     pc__heap_node expiry;
     pc__id salt; /* of its tenant */
     int in_table;
+    int disputed; /* the last reader expected something else: the next put replaces it */
     uint32_t tokens;
     size_t readers;      /* each holds the item */
     double ttl, expires; /* pc__now clock; 0: never */

@@ -200,15 +200,39 @@ static void close_source(pc__source *source)
     pc__free(&t->mem, s);
 }
 
+static int has_expired(const pc__compressed_record *r)
+{
+    return r->expires > 0 && r->expires <= pc__now();
+}
+
+/* Leaves an expired record for absence_reason to see. */
 static int may_have(pc__tier *tier, const pc__id *key, uint64_t *bytes)
 {
     compressed_tier *t = self_of(tier);
-    pc__compressed_record *gone = NULL, *r;
+    pc__compressed_record *r;
     pthread_mutex_lock(&t->lock);
-    r = find_record(t, key, &gone);
+    r = record_of(pc__eviction_find(&t->eviction, key));
+    if (r && has_expired(r))
+        r = NULL;
     *bytes = r ? r->bytes : 0;
-    unlock_tier(t, gone);
+    pthread_mutex_unlock(&t->lock);
     return r != NULL;
+}
+
+/* PC_REASON_FOREIGN: its last reader expected something else, and the next put replaces it. An
+ * expired record goes. */
+static uint32_t absence_reason(pc__tier *tier, const pc__id *key)
+{
+    compressed_tier *t = self_of(tier);
+    pc__compressed_record *gone = NULL, *r;
+    uint32_t reason = PC_REASON_NONE;
+    pthread_mutex_lock(&t->lock);
+    r = record_of(pc__eviction_find(&t->eviction, key));
+    if (r)
+        reason = has_expired(r) ? PC_REASON_EXPIRED : r->disputed ? PC_REASON_FOREIGN : reason;
+    expire_records(t, &gone);
+    unlock_tier(t, gone);
+    return reason;
 }
 
 static pc_status open_record(pc__tier *tier, const pc__id *key, double deadline, pc__source **out,
@@ -258,9 +282,12 @@ static void read_done(pc__tier *tier, const pc__id *key, pc_status status, uint6
         tokens = r->tokens;
         if (status >= 0) {
             pc__eviction_hit(&t->eviction, &r->item);
+            r->disputed = 0;
             if (r->ttl > 0)
                 r->expires = pc__now() + r->ttl;
-        } else if (status == PC_ERR_FORMAT || status == PC_ERR_MISMATCH) {
+        } else if (status == PC_ERR_MISMATCH) {
+            r->disputed = 1;
+        } else if (status == PC_ERR_FORMAT) {
             t->counts.lost++;
             detach_record(t, r, PC_EVENT_REMOVE, pc__reason_of(status), &gone);
         }
@@ -319,19 +346,35 @@ static pc_status add_record(compressed_tier *t, pc__compressed_record *r)
     return PC_ERR_NOMEM;
 }
 
+/* 1: a record that stays has this key. */
+static int need_not_write(compressed_tier *t, const pc__id *key, uint64_t *bytes)
+{
+    pc__compressed_record *gone = NULL, *r;
+    int stays;
+    pthread_mutex_lock(&t->lock);
+    r = find_record(t, key, &gone);
+    stays = r && !r->disputed;
+    *bytes = stays ? r->bytes : 0;
+    unlock_tier(t, gone);
+    return stays;
+}
+
 /* PC_MISS: another thread was faster. */
 static pc_status publish_record(record_sink *s, double seconds)
 {
     compressed_tier *t = s->tier;
-    pc__compressed_record *r = s->record, *gone = NULL;
+    pc__compressed_record *r = s->record, *gone = NULL, *there;
     pc_status status = PC_OK;
     pthread_mutex_lock(&t->lock);
     t->writing -= s->charged;
     s->charged = 0;
-    if (find_record(t, &r->item.key, &gone))
-        status = PC_MISS;
-    else
-        status = add_record(t, r);
+    there = find_record(t, &r->item.key, &gone);
+    if (there && there->disputed) {
+        t->counts.removed++;
+        detach_record(t, there, PC_EVENT_REMOVE, PC_REASON_FOREIGN, &gone);
+        there = NULL;
+    }
+    status = there ? PC_MISS : add_record(t, r);
     if (status == PC_OK) {
         r->in_table = 1;
         if (r->expires > 0)
@@ -354,7 +397,7 @@ static pc_status write_record(compressed_tier *t, const pc__image *image, uint32
     uint64_t scratch = 0, most = pc__record_bound(image, &t->record, &scratch);
     double begin = pc__now();
     pc_status status = PC_MISS;
-    if (may_have(&t->tier, &image->key, bytes))
+    if (need_not_write(t, &image->key, bytes))
         return PC_MISS;
     *reason = PC_REASON_NO_ROOM;
     if (most + scratch + pc__compressed_record_own_bytes(image->block_count)
@@ -500,9 +543,9 @@ static void free_tier(pc__tier *tier)
 pc_status pc__tier_compressed_new(pc__tier **out, const pc__tier_common *common)
 {
     static const pc__tier_ops ops = {
-        PC_TIER_COMPRESSED, may_have,      open_record, read_done, put,
-        has_content,        remove_record, clear,       sweep,     stats,
-        free_tier,          NULL,          set_quota,   NULL};
+        PC_TIER_COMPRESSED, may_have,       open_record, read_done, put,
+        has_content,        remove_record,  clear,       sweep,     stats,
+        free_tier,          absence_reason, set_quota,   NULL};
     compressed_tier *t = pc__calloc(common->mem, 1, sizeof *t);
     *out = NULL;
     if (!t)

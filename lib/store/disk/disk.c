@@ -133,9 +133,21 @@ pc__record_name pc__disk_record_name(const pc__disk *disk, const pc__id *key)
     return pc__record_name_of(key, &disk->record);
 }
 
+/* 1: a reader in this process expected something else of it: a writer asks whether it agrees. */
+static int is_disputed(pc__disk *disk, const pc__record_name *record_name)
+{
+    const pc__disk_entry *e;
+    int disputed;
+    pthread_mutex_lock(&disk->guard);
+    e = pc__disk_table_find(&disk->table, record_name);
+    disputed = e && e->is_disputed;
+    pthread_mutex_unlock(&disk->guard);
+    return disputed;
+}
+
 /* With `usable`: opens the seal, to learn whether we can use the record for `wanted`. Without: the
  * face, which is in the clear, is enough. */
-static void facts_of_source(const pc__disk *disk, pc__source *source, pc__disk_facts *facts,
+static void facts_of_source(pc__disk *disk, pc__source *source, pc__disk_facts *facts,
                             const pc__image *wanted, pc_status *usable)
 {
     pc__record_options options = disk->record;
@@ -154,12 +166,14 @@ static void facts_of_source(const pc__disk *disk, pc__source *source, pc__disk_f
                           facts->bytes, facts->last);
         if (usable)
             *usable = pc__record_usable(record);
+        if (usable && *usable >= 0 && wanted && is_disputed(disk, &record_name))
+            *usable = pc__image_match(wanted, pc__record_image(record));
     }
     facts->expires = pc__end_after_use(facts->expires, facts->ttl, facts->last);
     pc__record_free(record);
 }
 
-pc_status pc__disk_read_facts(const pc__disk *disk, const pc__record_name *record_name,
+pc_status pc__disk_read_facts(pc__disk *disk, const pc__record_name *record_name,
                               pc__disk_facts *facts, const pc__image *wanted, pc_status *usable)
 {
     struct stat st;

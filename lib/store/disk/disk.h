@@ -78,7 +78,7 @@ pc__record_name pc__disk_record_name(const pc__disk *disk, const pc__id *key);
 /* Reads the face of a record. PC_MISS: no such file. A header that cannot be read gives the state
  * PC__DISK_UNREADABLE. *usable (may be NULL, with `wanted`): PC_OK if we can open the record as one
  * of this image; else a writer of ours replaces it. */
-pc_status pc__disk_read_facts(const pc__disk *disk, const pc__record_name *record_name,
+pc_status pc__disk_read_facts(pc__disk *disk, const pc__record_name *record_name,
                               pc__disk_facts *facts, const pc__image *wanted, pc_status *usable);
 /* Writes the index file; between enter and leave. */
 pc_status pc__disk_save(pc__disk *disk);

@@ -39,6 +39,7 @@ typedef struct pc__disk_entry {
     uint64_t last_scan;    /* number of the last scan that found it */
     int64_t touched;       /* date that we have set on the file */
     int is_verified;       /* this process has written or opened it */
+    int is_disputed;       /* its last reader in this process expected something else */
     /* Its key, not as shown, for events; known once this process has written or read it. */
     pc__id key;
     int has_key;

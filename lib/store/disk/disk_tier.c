@@ -140,14 +140,21 @@ static int may_have(pc__tier *tier, const pc__id *key, uint64_t *bytes)
     return 1;
 }
 
-/* PC_REASON_KERNELS: the record exists, but states of other kernels are not wanted. */
+/* PC_REASON_EXPIRED. PC_REASON_KERNELS: the record exists, but states of other kernels are not
+ * wanted. */
 static uint32_t absence_reason(pc__tier *tier, const pc__id *key)
 {
-    const pc__disk *disk = folder_of(tier);
+    pc__disk *disk = folder_of(tier);
     pc__record_options any = self_of(tier)->common.record;
     pc__record_name record_name;
     struct stat st;
-    if (!disk || !any.kernels)
+    uint64_t bytes;
+    if (!disk)
+        return PC_REASON_NONE;
+    record_name = pc__disk_record_name(disk, key);
+    if (pc__disk_look_up(disk, &record_name, &bytes) == 0)
+        return PC_REASON_EXPIRED;
+    if (!any.kernels)
         return PC_REASON_NONE;
     any.kernels = NULL;
     record_name = pc__record_name_of(key, &any);
@@ -246,12 +253,13 @@ static void read_done(pc__tier *tier, const pc__id *key, pc_status status, uint6
     pc__disk_table_know(e, key);
     if (e) {
         e->is_verified = status >= 0;
+        e->is_disputed = status == PC_ERR_MISMATCH || (e->is_disputed && status < 0);
         touch = status >= 0 && count_use(disk, e);
     }
     pthread_mutex_unlock(&disk->guard);
     if (touch)
         pc__disk_touch_record(&disk->root, &record_name);
-    if (status == PC_ERR_FORMAT || status == PC_ERR_MISMATCH)
+    if (status == PC_ERR_FORMAT)
         discard(disk, &record_name, reason);
     pc__disk_report_event(disk, status >= 0 ? PC_EVENT_HIT : PC_EVENT_LOAD_FAILED, reason, key,
                           bytes, tokens, seconds);

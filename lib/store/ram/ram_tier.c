@@ -107,6 +107,8 @@ pc_status pc__ram_tier_get(pc__ram_tier *t, const pc__id *key, const int32_t *to
         pc__eviction_hit(&t->eviction, &e->item);
         *reason = PC_REASON_NONE;
         bytes = e->item.bytes;
+    } else if (e) {
+        *reason = PC_REASON_FOREIGN;
     }
     t->stats.lookups++;
     t->stats.hits += *out != NULL;

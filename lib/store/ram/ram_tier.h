@@ -30,7 +30,7 @@ pc_status pc__ram_tier_new(pc__ram_tier **out, const pc_allocator *mem,
 void pc__ram_tier_free(pc__ram_tier *tier); /* NULL does nothing */
 
 /* PC_OK: *out is a new reference on a segment with these tokens. PC_MISS: *reason is
- * PC_REASON_FIRST_USE or PC_REASON_EXPIRED. */
+ * PC_REASON_FIRST_USE, _EXPIRED, or _FOREIGN: its tokens are others. */
 pc_status pc__ram_tier_get(pc__ram_tier *tier, const pc__id *key, const int32_t *tokens,
                            size_t count, pc_segment **out, uint32_t *reason);
 /* Takes a reference. PC_MISS: not stored, *reason is PC_REASON_NO_ROOM or PC_REASON_QUOTA (no

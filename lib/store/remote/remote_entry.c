@@ -627,7 +627,7 @@ static void set_up_entry(entry_writer *p)
         e->content = pc__shown_content(&image->content, p->client->record);
     randombytes_buf(&e->tag, sizeof e->tag);
     if (image->ttl > 0)
-        e->ttl = (uint32_t)fmin(fmax(image->ttl, 1), LONGEST_TTL);
+        e->ttl = (uint32_t)fmin(ceil(image->ttl), LONGEST_TTL);
     p->ttl = !image->expires ? e->ttl : left < LONGEST_TTL ? left : LONGEST_TTL;
 }
 

@@ -16,8 +16,10 @@ typedef struct pc__remote_entry {
     uint32_t ttl;          /* seconds, counted again from each hit; 0: it does not expire */
     uint32_t tokens;
     uint32_t has_content;
-    pc__id content;     /* as shown */
-    uint32_t is_usable; /* not in the envelope: this process has written or opened the record */
+    pc__id content; /* as shown */
+    /* not in the envelope */
+    uint32_t is_usable;   /* this process has written or opened the record */
+    uint32_t is_disputed; /* its last reader in this process expected something else */
 } pc__remote_entry;
 
 typedef struct pc__remote_client { /* needed to read and write entries */

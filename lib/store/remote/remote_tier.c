@@ -115,6 +115,7 @@ static void update_presence(pc__remote_tier *r, const pc__id *key, const pc__rem
     pc__remote_present *s = find_known(r, key);
     int was = is_present(s), same = was && entry && s->entry.tag == entry->tag;
     pc__remote_entry copy = entry ? *entry : (pc__remote_entry){0};
+    copy.is_disputed |= same && s->entry.is_disputed && !copy.is_usable;
     copy.is_usable |= same && s->entry.is_usable;
     r->stats.evicted += set_known(r, s, key, entry ? &copy : NULL); /* from the presence cache */
     if (was && !same && (!entry || why == STORED))                  /* a present entry is gone */
@@ -249,6 +250,15 @@ static void mark_usable(pc__remote_tier *r, const pc__id *key, const pc__remote_
     lock_and_update(r, key, &ours, FOUND);
 }
 
+/* It stays: its reader may have been wrong. A writer compares it (try_existing). */
+static void mark_disputed(pc__remote_tier *r, const pc__id *key, const pc__remote_entry *read)
+{
+    pc__remote_entry theirs = *read;
+    theirs.is_usable = 0;
+    theirs.is_disputed = 1;
+    lock_and_update(r, key, &theirs, FOUND);
+}
+
 static void read_done(pc__tier *tier, const pc__id *key, pc_status status, uint64_t bytes,
                       double seconds)
 {
@@ -264,8 +274,10 @@ static void read_done(pc__tier *tier, const pc__id *key, pc_status status, uint6
         r->stats.bytes_read += stored;
     r->stats.seconds_read += seconds;
     pthread_mutex_unlock(&r->lock);
-    if (status == PC_ERR_FORMAT || status == PC_ERR_MISMATCH || status == PC_ERR_NOT_FOUND)
+    if (status == PC_ERR_FORMAT || status == PC_ERR_NOT_FOUND)
         discard_entry(r, key, is_known ? &entry : NULL, PC_REASON_DAMAGED);
+    else if (status == PC_ERR_MISMATCH && is_known)
+        mark_disputed(r, key, &entry);
     else if (status == PC_ERR_UNSUPPORTED) /* others may read it; our next write replaces it */
         lock_and_update(r, key, NULL, LOST);
     else if (status == PC_OK && is_known)
@@ -286,7 +298,8 @@ static void read_done(pc__tier *tier, const pc__id *key, pc_status status, uint6
 
 /* Tries to open the entry of this image. PC_OK; PC_MISS: there is none; PC_ERR_FORMAT,
  * PC_ERR_UNSUPPORTED, PC_ERR_MISMATCH, PC_ERR_NOT_FOUND: it cannot be used. */
-static pc_status try_existing(pc__remote_tier *r, const pc__image *image, pc__remote_entry *there,
+static pc_status try_existing(pc__remote_tier *r, const pc__image *image,
+                              const pc__remote_entry *before, pc__remote_entry *there,
                               pc__remote_deadline *limit)
 {
     pc__record_options options = r->common.record;
@@ -299,6 +312,8 @@ static pc_status try_existing(pc__remote_tier *r, const pc__image *image, pc__re
     status = pc__record_open(&record, &r->mem, &options, source);
     if (status == PC_OK && !pc__id_equal(&pc__record_image(record)->key, &image->key))
         status = pc__fail(PC_ERR_MISMATCH, "remote: the record under this name has another key");
+    if (status == PC_OK && before->is_disputed && before->tag == there->tag)
+        status = pc__image_match(image, pc__record_image(record));
     limit->timed_out |= atomic_load(&source->timed_out) != 0;
     pc__record_free(record);
     source->close(source);
@@ -318,10 +333,10 @@ static pc_status check_existing(pc__remote_tier *r, const pc__image *image,
 {
     const pc__id *key = &image->key;
     pc__remote_entry before, there = {0};
-    int ours = find_present(r, key, &before) && before.is_usable;
+    int ours = find_present(r, key, &before) && before.is_usable && !before.is_disputed;
     pc_status status = pc__remote_entry_read_envelope(&r->client, key, &there, limit);
     if (status == PC_OK && !(ours && there.tag == before.tag))
-        status = try_existing(r, image, &there, limit);
+        status = try_existing(r, image, &before, &there, limit);
     if (status == PC_OK)
         mark_usable(r, key, &there);
     if (is_unusable(status)) {

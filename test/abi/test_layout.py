@@ -18,7 +18,8 @@ from public_header import Header
 
 here = os.path.dirname(os.path.abspath(__file__))
 header_path, compiler = sys.argv[1], sys.argv[2]
-frozen = sorted(glob.glob(os.path.join(here, "released", "layout_v*.c")))
+frozen = sorted(glob.glob(os.path.join(here, "released", "layout_v*.c")),
+                key=lambda name: [int(number) for number in re.findall(r"\d+", name)])
 failures = []
 
 

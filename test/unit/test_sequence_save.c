@@ -7,8 +7,7 @@
  * one that is half loaded when parts are missing or damaged; exact states called approximate, or
  * lossy ones exact; a read-only cache that says it has no room; modules whose eviction takes a
  * conversation along; levels and forks of loaded ones that differ; unchecked arguments; leaks when
- * memory runs out. The program starts itself as a second process.
- */
+ * memory runs out. The program starts itself as a second process. */
 #include "serve/sequence.h"
 
 #include <promptcache/batch.h>
@@ -753,6 +752,9 @@ static void out_of_memory(void)
 
 int main(int argc, char **argv)
 {
+    static void (*const each[])(const world *w, const char *folder) = {
+        many_turns, over_cached_blocks, others_do_not_get_it, read_only_and_expired, broken,
+        lossy,      in_chosen_tiers,    on_the_way,           saved_anew_in_time};
     const char *folder;
     char path[512], address[64];
     world w;
@@ -776,26 +778,12 @@ int main(int argc, char **argv)
     }
     snprintf(path, sizeof path, "%s/second", folder);
     second_process(&w, argv[0], path);
-    snprintf(path, sizeof path, "%s/turns", folder);
-    many_turns(&w, path);
-    snprintf(path, sizeof path, "%s/blocks", folder);
-    over_cached_blocks(&w, path);
+    for (size_t i = 0; i < sizeof each / sizeof *each; i++) {
+        snprintf(path, sizeof path, "%s/%zu", folder, i);
+        mkdir(path, 0700);
+        each[i](&w, path);
+    }
     as_others(&w);
-    snprintf(path, sizeof path, "%s/others", folder);
-    others_do_not_get_it(&w, path);
-    snprintf(path, sizeof path, "%s/read-only", folder);
-    read_only_and_expired(&w, path);
-    snprintf(path, sizeof path, "%s/broken", folder);
-    mkdir(path, 0700);
-    broken(&w, path);
-    snprintf(path, sizeof path, "%s/lossy", folder);
-    lossy(&w, path);
-    snprintf(path, sizeof path, "%s/chosen", folder);
-    in_chosen_tiers(&w, path);
-    snprintf(path, sizeof path, "%s/way", folder);
-    on_the_way(&w, path);
-    snprintf(path, sizeof path, "%s/anew", folder);
-    saved_anew_in_time(&w, path);
     over_modules(NULL);
     snprintf(path, sizeof path, "%s/modules", folder);
     over_modules(path);

@@ -141,12 +141,12 @@ typedef struct pc_save_options {
  * prefixes, levels) is stored too, once for all sequences of the tenant: a module that is evicted
  * takes nothing along. All of it are entries, which tiers may evict.
  * Waits while too much waits to be written. The tiers below RAM get it later: pc_cache_flush waits
- * for that, and so does the end of the cache. A crash before that leaves the save before. One
- * process at a time saves under a key; another one that has an older save in its own tiers does not
- * see the newer one of a server.
- * Returns PC_MISS (something had no room in any tier: the save before stays), PC_ERR_STATE as
- * pc_sequence_fork, PC_ERR_UNSUPPORTED (an application's model: its sequences cannot be exported),
- * PC_ERR_IO (a tier may keep the save before). */
+ * for that, and so does the end of the cache, which its last sequence holds up. A crash before that
+ * leaves the save before. One process at a time saves under a key; another one that has an older
+ * save in its own tiers does not see the newer one of a server. Returns PC_MISS (something had no
+ * room in any tier, or a tier is out of use: the save before stays), PC_ERR_STATE as
+ * pc_sequence_fork, and if the cache may not write, PC_ERR_UNSUPPORTED (an application's model: its
+ * sequences cannot be exported), PC_ERR_IO (a tier may keep the save before). */
 PC_API pc_status pc_sequence_save(pc_sequence *sequence, pc_cache *cache, const uint8_t key[32],
                                   const pc_save_options *options);
 /* Makes a sequence as it was when it was saved last: it can be stepped, pushed to, truncated,

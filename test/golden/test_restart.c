@@ -400,7 +400,7 @@ static void not_believed(const char *program, setting s)
         CHECK(!rename(f.path[i], spare) && !rename(f.path[i + 1], f.path[i])
               && !rename(spare, f.path[i + 1]));
     }
-    nothing_used(&s, PC_REASON_FOREIGN);
+    nothing_used(&s, PC_REASON_DAMAGED);
     /* one bit of every record's last block */
     f = fill(program, &s, folder, "flipped", 0);
     for (size_t i = 0; i < f.count; i++) {

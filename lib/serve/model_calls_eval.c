@@ -399,6 +399,27 @@ static void free_lanes(dense_lanes *d, const pc_model *model, size_t count)
     pc__free(&model->context->mem, d->lanes);
 }
 
+/* Does something with each span of the caller's lanes, before anything is allocated: the allocator
+ * may free their segments. */
+static void each_given(const pc_eval_args *a, void (*with)(const pc_span *spans, size_t count))
+{
+    for (size_t l = 0; l < a->lane_count; l++) {
+        pc_lane lane = {0};
+        memcpy(&lane, (const char *)a->lanes + l * a->lane_stride,
+               a->lane_stride < sizeof lane ? a->lane_stride : sizeof lane);
+        if (pc__array_check(PC__ARRAY("pc_eval", "spans of a lane", pc_span, hi), lane.spans,
+                            lane.span_stride, lane.span_count)
+            < 0)
+            continue; /* read_spans says so */
+        for (size_t s = 0; s < lane.span_count; s++) {
+            pc_span span = {0};
+            memcpy(&span, (const char *)lane.spans + s * lane.span_stride,
+                   lane.span_stride < sizeof span ? lane.span_stride : sizeof span);
+            with(&span, 1);
+        }
+    }
+}
+
 pc_status pc_eval(const pc_model *model, const pc_eval_args *args)
 {
     PC__HOLD(pc_model, model);
@@ -413,11 +434,14 @@ pc_status pc_eval(const pc_model *model, const pc_eval_args *args)
                                    a.lane_stride, a.lane_count));
     for (size_t l = 0; a.segments && l < a.lane_count; l++)
         a.segments[l] = NULL;
+    const pc_eval_args given = a;
+    each_given(&given, pc__spans_hold);
     status = read_lanes(&dense, model, &a);
     a.lanes = dense.lanes;
     if (status >= 0)
         status = eval_lanes(model, &a);
     free_lanes(&dense, model, a.lane_count);
+    each_given(&given, pc__spans_let_go);
     return status;
 }
 

@@ -370,6 +370,12 @@ static void free_made(const call *c, const value *v)
                 every_free(table[i].object);
                 every_object[table[i].object] = kept;
             }
+    for (int p = 0; p < c->count; p++)
+        if (v[p].p && !strcmp(c->params[p].type, "pc_load **")) {
+            pc_load *load;
+            memcpy(&load, v[p].p, sizeof(void *));
+            pc_load_free(load);
+        }
 }
 
 /* Values that are not looked at, so that a NaN there is no error. */

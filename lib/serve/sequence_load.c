@@ -162,7 +162,7 @@ static pc_status start_part(load_work *w, size_t r, size_t k)
     pc_segment *found = NULL;
     pc__image want;
     uint32_t tiers = (uint32_t)w->saved.options.tiers;
-    pc__load_request request = {.image = &want, .tiers = tiers, .deadline = w->saved.until};
+    pc__load_request request = {.image = &want, .tiers = tiers};
     size_t first;
     uint32_t in_ram = PC_REASON_FIRST_USE;
     pc_status status = PC_MISS;
@@ -176,6 +176,9 @@ static pc_status start_part(load_work *w, size_t r, size_t k)
                                      &in_ram);
     if (status < 0)
         return status;
+    if (!found)
+        pc__saved_await(&w->saved, &want.key);
+    request.deadline = w->saved.until;
     status = pc__cache_load_into(w->saved.cache, &request, w->blocks, found, &w->runs[r].loads[k],
                                  &w->reason);
     if (status == PC_MISS)
@@ -197,8 +200,7 @@ static pc_status start_shared(load_work *w, size_t r)
                                 .ops = pc__model_payload(model),
                                 .owner = (void *)(uintptr_t)model,
                                 .ref_owner = pc__model_ref_owner,
-                                .desc = &desc,
-                                .deadline = w->saved.until};
+                                .desc = &desc};
     pc_status status = PC_MISS;
     if (run->dtype != shape.dtype)
         return damaged(w, "a shared run of another number format");
@@ -208,6 +210,8 @@ static pc_status start_shared(load_work *w, size_t r)
     w->runs[r].tier = PC_TIER_RAM;
     if (status != PC_MISS)
         return status;
+    pc__saved_await(&w->saved, &run->keys[0]);
+    request.deadline = w->saved.until;
     pc__saved_part_image(&w->saved, &w->head, run, 0, &shape, &run->keys[0], &want, w->bytes);
     request.bytes = pc__segment_bytes(model, run->tokens);
     return pc__cache_lookup_async(w->saved.cache, &request, &w->runs[r].loads[0], &w->reason);
@@ -459,40 +463,27 @@ static pc_status load_sequence(load_work *w, pc_sequence **out)
     return status == PC_OK ? make_sequence(w, out) : status;
 }
 
-static pc_status load_once(pc_sequence **out, const pc_model *model, pc_cache *cache,
-                           const uint8_t key[32], const pc_generate_options *options,
-                           const pc_save_options *save, uint32_t *reason)
-{
-    load_work w = {.started = pc__now()};
-    pc_status status;
-    PC__TRY_RETURN(pc__saved_init(&w.saved, "pc_sequence_load", model, cache, key, save));
-    status = read_options(&w, options);
-    if (status >= 0)
-        status = load_sequence(&w, out);
-    *reason = status == PC_MISS ? w.reason : PC_REASON_NONE;
-    end_runs(&w);
-    pc__generation_end(&w.generation, mem_of(&w));
-    pc__saved_head_free(&w.head, mem_of(&w));
-    return status;
-}
-
 pc_status pc_sequence_load(pc_sequence **out, const pc_model *model, pc_cache *cache,
                            const uint8_t key[32], const pc_generate_options *options,
                            const pc_save_options *save, uint32_t *reason)
 {
     PC__HOLD(pc_model, model);
     PC__HOLD(pc_cache, cache);
-    uint32_t why = PC_REASON_NONE;
+    load_work w = {.started = pc__now()};
     pc_status status;
     if (reason)
         *reason = PC_REASON_NONE;
     if (!out)
         return pc__fail(PC_ERR_INVALID, "pc_sequence_load: out is NULL");
     *out = NULL;
-    status = load_once(out, model, cache, key, options, save, &why);
-    if (status == PC_MISS && pc__cache_await_writes(cache)) /* a part may have been on its way */
-        status = load_once(out, model, cache, key, options, save, &why);
+    PC__TRY_RETURN(pc__saved_init(&w.saved, "pc_sequence_load", model, cache, key, save));
+    status = read_options(&w, options);
+    if (status >= 0)
+        status = load_sequence(&w, out);
     if (reason)
-        *reason = why;
+        *reason = status == PC_MISS ? w.reason : PC_REASON_NONE;
+    end_runs(&w);
+    pc__generation_end(&w.generation, mem_of(&w));
+    pc__saved_head_free(&w.head, mem_of(&w));
     return status;
 }

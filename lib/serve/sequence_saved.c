@@ -194,8 +194,15 @@ static void ref_context(void *owner)
     pc__context_ref(owner);
 }
 
+void pc__saved_await(pc__saved *saved, const pc__id *key)
+{
+    double begun = pc__now();
+    pc__cache_await_key(saved->cache, key);
+    saved->until += pc__now() - begun;
+}
+
 /* A record of one key, in RAM or below it. */
-static pc_status find_record(const pc__saved *saved, const pc__image *want, pc_segment **out,
+static pc_status find_record(pc__saved *saved, const pc__image *want, pc_segment **out,
                              uint32_t *reason)
 {
     uint32_t tiers = (uint32_t)saved->options.tiers;
@@ -205,8 +212,7 @@ static pc_status find_record(const pc__saved *saved, const pc__image *want, pc_s
                                 .owner = saved->model->context,
                                 .ref_owner = ref_context,
                                 .desc = &desc,
-                                .tiers = tiers,
-                                .deadline = saved->until};
+                                .tiers = tiers};
     pc__entry_load *load;
     uint32_t in_ram = PC_REASON_FIRST_USE;
     pc_status status = PC_MISS;
@@ -218,7 +224,8 @@ static pc_status find_record(const pc__saved *saved, const pc__image *want, pc_s
     if (status != PC_MISS)
         return status;
     /* RAM may have had no room for it: without it, the save before would be taken for the last */
-    pc__cache_await_key(saved->cache, &want->key);
+    pc__saved_await(saved, &want->key);
+    request.deadline = saved->until;
     status = pc__cache_lookup_async(saved->cache, &request, &load, reason);
     if (status == PC_MISS)
         *reason = pc__miss_reason(in_ram, *reason);
@@ -231,7 +238,7 @@ static pc_status find_record(const pc__saved *saved, const pc__image *want, pc_s
     return status == PC_AGAIN ? PC_MISS : status;
 }
 
-pc_status pc__saved_read_slot(const pc__saved *saved, uint64_t slot, pc__saved_head *head,
+pc_status pc__saved_read_slot(pc__saved *saved, uint64_t slot, pc__saved_head *head,
                               uint32_t *reason)
 {
     pc__id key = pc__saved_slot(saved, slot);
@@ -270,7 +277,7 @@ uint64_t pc__saved_next_counter(uint64_t last)
     return last + 1 > now ? last + 1 : now;
 }
 
-pc_status pc__saved_read(const pc__saved *saved, pc__saved_head heads[PC__SAVED_SLOTS],
+pc_status pc__saved_read(pc__saved *saved, pc__saved_head heads[PC__SAVED_SLOTS],
                          uint64_t *newer_slot, uint32_t *reason)
 {
     uint32_t why[PC__SAVED_SLOTS] = {PC_REASON_NONE};

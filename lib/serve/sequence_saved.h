@@ -38,13 +38,16 @@ enum { PC__SAVED_SLOTS = 2 };
 pc__id pc__saved_slot(const pc__saved *saved, uint64_t slot);
 /* The image of a head, without blocks. */
 void pc__saved_head_image(const pc__saved *saved, const pc__id *key, pc__image *image);
+/* Waits for an entry that is on its way to the tiers below RAM. The deadline of `saved` is later by
+ * as much. */
+void pc__saved_await(pc__saved *saved, const pc__id *key);
 /* The head in a slot, to be freed, on failure too. PC_MISS: *reason. */
-pc_status pc__saved_read_slot(const pc__saved *saved, uint64_t slot, pc__saved_head *head,
+pc_status pc__saved_read_slot(pc__saved *saved, uint64_t slot, pc__saved_head *head,
                               uint32_t *reason);
 /* Both heads, to be freed, on failure too: heads[0] is the newer one, of slot *slot. PC_MISS: there
  * is none, *reason; counter 0: there is no such head. */
-pc_status pc__saved_read(const pc__saved *saved, pc__saved_head heads[PC__SAVED_SLOTS],
-                         uint64_t *slot, uint32_t *reason);
+pc_status pc__saved_read(pc__saved *saved, pc__saved_head heads[PC__SAVED_SLOTS], uint64_t *slot,
+                         uint32_t *reason);
 /* The counter of a save behind one with this counter. It grows with the time, too: an older save
  * may be on a server that did not answer. */
 uint64_t pc__saved_next_counter(uint64_t last);

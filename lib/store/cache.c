@@ -335,11 +335,6 @@ pc_status pc_cache_trim(pc_cache *cache, uint64_t bytes, uint64_t *freed)
     return ram.segment_bytes > bytes ? PC_MISS : PC_OK;
 }
 
-int pc__cache_await_writes(pc_cache *cache)
-{
-    return cache->io && pc__io_flush(cache->io);
-}
-
 pc_status pc_cache_flush(pc_cache *cache)
 {
     PC__HOLD(pc_cache, cache);
@@ -347,6 +342,7 @@ pc_status pc_cache_flush(pc_cache *cache)
     if (pc__io_is_own_thread(cache->io))
         return pc__fail(PC_ERR_STATE,
                         "pc_cache_flush: a callback on a thread of the cache cannot wait for it");
-    (void)pc__cache_await_writes(cache);
+    if (cache->io)
+        pc__io_flush(cache->io);
     return atomic_exchange(&cache->counts.given_up, 0) ? PC_MISS : PC_OK;
 }

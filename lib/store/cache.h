@@ -94,9 +94,8 @@ pc_status pc__cache_prefetch_entry(pc_cache *cache, const pc__load_request *requ
 /* Of `tiers` (0: all): bits of the tiers of this cache that outlive the process and may be written
  * to. */
 uint32_t pc__cache_persistent(const pc_cache *cache, uint32_t tiers);
-/* Waits for entries that are on their way to the tiers below RAM. 0: none was. */
-int pc__cache_await_writes(pc_cache *cache);
-/* The same, if one of this key is among them. */
+/* Waits for entries that are on their way to the tiers below RAM, if one of this key is among them.
+ */
 void pc__cache_await_key(pc_cache *cache, const pc__id *key);
 /* 1: there are tiers below RAM. */
 int pc__cache_has_lower(const pc_cache *cache);

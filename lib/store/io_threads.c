@@ -351,23 +351,20 @@ int pc__io_make_load(pc__io *io, pc__io_job *job)
     return found;
 }
 
-int pc__io_flush(pc__io *io)
+void pc__io_flush(pc__io *io)
 {
     job_queue *q = &io->queues[PC__IO_WRITE];
     uint64_t until;
-    int waits;
     if (pc__io_is_own_thread(io))
-        return 0; /* it would wait for itself */
+        return; /* it would wait for itself */
     pthread_mutex_lock(&io->lock);
     until = q->added; /* one thread writes, in order */
-    waits = q->ended < until;
     io->flushing++;
     pthread_cond_signal(&io->wake);
     while (q->ended < until)
         pthread_cond_wait(&io->idle, &io->lock);
     io->flushing--;
     pthread_mutex_unlock(&io->lock);
-    return waits;
 }
 
 int pc__io_await_write(pc__io *io)

@@ -49,9 +49,8 @@ void pc__io_free_within(pc__io *io, void (*then)(void *user));
 int pc__io_add(pc__io *io, int class, pc__io_job *job);
 /* Makes a queued prefetch a load. 0: it is no longer queued. */
 int pc__io_make_load(pc__io *io, pc__io_job *job);
-/* Waits until all writes queued or running now have ended; not on a thread of `io`. 1: there were
- * some. */
-int pc__io_flush(pc__io *io);
+/* Waits until all writes queued or running now have ended; not on a thread of `io`. */
+void pc__io_flush(pc__io *io);
 /* Waits until a write has ended. 0: none is queued or running. */
 int pc__io_await_write(pc__io *io);
 /* A request begins (+1) or ends (-1) to compute. */

@@ -77,7 +77,7 @@ static void flushing(void)
 {
     chain c = {.job.run = write_and_queue};
     CHECK_OK(pc__io_new(&c.io, &pc__libc_allocator, 1, sweep, NULL));
-    CHECK_INT(pc__io_flush(c.io), 0); /* nothing to wait for */
+    pc__io_flush(c.io); /* nothing to wait for */
     CHECK(pc__io_add(c.io, PC__IO_WRITE, &c.job));
     pc__io_flush(c.io);
     CHECK(atomic_load(&c.done) >= 1 && atomic_load(&c.done) < CHAIN);

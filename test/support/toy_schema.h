@@ -30,14 +30,15 @@ static const char toy_schema[] =
     "<scaffold modules=\"a b\"/>"
     "</schema>";
 
-/* `ops`: the toy's, or with some of them replaced. */
-static inline int toy_start_ops(toy_world *w, const pc_allocator *mem, const pc_model_ops *ops,
-                                int learned, int32_t context_length, const char *schema)
+/* `ops`: the toy's, or with some of them replaced. `chat`: the chat template. */
+static inline int toy_start_all(toy_world *w, const pc_allocator *mem, const pc_model_ops *ops,
+                                int learned, int32_t context_length, const char *chat,
+                                const char *schema)
 {
     pc_context_options o = PC_CONTEXT_OPTIONS_INIT;
     pc_model_options plain = PC_MODEL_OPTIONS_INIT;
     pc_status status;
-    plain.chat_template = "none"; /* chat tags add nothing */
+    plain.chat_template = chat;
     memset(w, 0, sizeof *w);
     o.allocator = mem;
     o.threads = 1;
@@ -54,6 +55,20 @@ static inline int toy_start_ops(toy_world *w, const pc_allocator *mem, const pc_
     if (status < 0)
         fprintf(stderr, "%s\n", pc_error_text());
     return status >= 0;
+}
+
+/* Chat tags add nothing. */
+static inline int toy_start_ops(toy_world *w, const pc_allocator *mem, const pc_model_ops *ops,
+                                int learned, int32_t context_length, const char *schema)
+{
+    return toy_start_all(w, mem, ops, learned, context_length, "none", schema);
+}
+
+static inline int toy_start_chat(toy_world *w, const pc_allocator *mem, const char *chat,
+                                 const char *schema)
+{
+    pc_model_ops ops = pc_toy_ops();
+    return toy_start_all(w, mem, &ops, 0, 0, chat, schema);
 }
 
 static inline int toy_start(toy_world *w, const pc_allocator *mem, int learned,

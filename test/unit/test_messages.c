@@ -30,20 +30,6 @@ static const char changing_form[] = EACH(
 /* Has no pieces. */
 static const char counting_form[] = "{{ messages | length }}" TURNS OPENING;
 
-static int start(toy_world *w, const pc_allocator *mem, const char *chat, const char *schema)
-{
-    pc_model_options o = PC_MODEL_OPTIONS_INIT;
-    pc_model_ops ops = pc_toy_ops();
-    if (!CHECK(toy_start(w, mem, 0, 0, NULL)))
-        return 0;
-    pc_model_free(w->model);
-    w->toy = pc_toy_new(7, 0, 0);
-    o.chat_template = chat;
-    if (!CHECK_OK(pc_model_from_ops(&w->model, w->context, &ops, w->toy, pc_toy_free, &o)))
-        return 0;
-    return !schema || CHECK_OK(pc_schema_parse(&w->schema, w->model, schema, strlen(schema), NULL));
-}
-
 static pc_message message(const char *role, const char *content)
 {
     return (pc_message){
@@ -77,7 +63,7 @@ static void forms(void)
                          message("assistant", "ok")};
     pc_chat_options o = PC_CHAT_OPTIONS_INIT;
     toy_world w;
-    if (!start(&w, NULL, tools_form, NULL))
+    if (!CHECK(toy_start_chat(&w, NULL, tools_form, NULL)))
         return;
     formats(w.model, plain, 2, NULL, "<s>system: Be\n<s>user: hi\n<s>assistant: ");
     more[1].tool_calls =
@@ -149,7 +135,7 @@ static void hostile(void)
     for (size_t i = 0; i < COUNT(names); i++) {
         pc_chat_options o = PC_CHAT_OPTIONS_INIT;
         toy_world w;
-        if (!start(&w, NULL, names[i], NULL))
+        if (!CHECK(toy_start_chat(&w, NULL, names[i], NULL)))
             return;
         if (i == 0)
             prompts(w.model, m, 4, NULL,
@@ -184,7 +170,7 @@ static void prefixes(void)
     pc_generate_options o = PC_GENERATE_OPTIONS_INIT;
     pc_prompt *first = NULL, *second = NULL;
     toy_world w;
-    if (!start(&w, NULL, TURNS OPENING, NULL))
+    if (!CHECK(toy_start_chat(&w, NULL, TURNS OPENING, NULL)))
         return;
     o.max_tokens = 2;
     CHECK_OK(pc_prompt_from_messages(&first, w.model, m, sizeof *m, 1, NULL));
@@ -248,7 +234,7 @@ static void modules(void)
     pc_prompt *prompt = NULL;
     char paths[128];
     toy_world w;
-    if (!start(&w, NULL, counting_form, documents))
+    if (!CHECK(toy_start_chat(&w, NULL, counting_form, documents)))
         return;
     CHECK_OK(pc_schema_encode(w.schema, w.cache, NULL));
     m[1].modules = both;
@@ -307,7 +293,7 @@ static void places(void)
         pc_prompt *prompt = NULL;
         int64_t c = 0, b = 0, end = 0, text = 0;
         toy_world w;
-        if (!start(&w, NULL, TURNS OPENING, schemas[i]))
+        if (!CHECK(toy_start_chat(&w, NULL, TURNS OPENING, schemas[i])))
             return;
         m.modules = path;
         m.module_count = 2;
@@ -346,7 +332,7 @@ static void altered(void)
         pc_chat_options o = PC_CHAT_OPTIONS_INIT;
         pc_prompt *prompt = NULL;
         toy_world w;
-        if (!start(&w, NULL, forms_of[i], documents))
+        if (!CHECK(toy_start_chat(&w, NULL, forms_of[i], documents)))
             return;
         o.schema = w.schema;
         m.modules = path;
@@ -373,7 +359,7 @@ static void behind_turns(void)
     pc_prompt *got = NULL, *want;
     int32_t a[256], b[256];
     toy_world w;
-    if (!start(&w, NULL, TURNS OPENING, schema))
+    if (!CHECK(toy_start_chat(&w, NULL, TURNS OPENING, schema)))
         return;
     want = toy_prompt(&w, text);
     m.modules = path;
@@ -403,7 +389,7 @@ static void faults(void)
     uint64_t line = 0, column = 0;
     size_t size;
     toy_world w;
-    if (!start(&w, NULL, TURNS OPENING, NULL))
+    if (!CHECK(toy_start_chat(&w, NULL, TURNS OPENING, NULL)))
         return;
 #define FORMAT(n, options) pc_chat_format(w.model, m, sizeof *m, n, options, NULL, 0, &size)
     CHECK_STATUS(FORMAT(0, NULL), PC_ERR_INVALID);
@@ -446,7 +432,7 @@ static void faults(void)
     CHECK_ERROR_HAS("variables: not an object");
     toy_end(&w);
     /* pieces alone: a family by name */
-    if (!start(&w, NULL, "vicuna", NULL))
+    if (!CHECK(toy_start_chat(&w, NULL, "vicuna", NULL)))
         return;
     o.variables = NULL;
     CHECK_OK(FORMAT(1, NULL));
@@ -473,13 +459,13 @@ static void templates(void)
     pc_model *model = NULL;
     char path[256];
     toy_world w;
-    if (!start(&w, NULL, form, NULL))
+    if (!CHECK(toy_start_chat(&w, NULL, form, NULL)))
         return;
     formats(w.model, &m, 1, NULL, "hi!"); /* Jinja drops the last line break */
     toy_end(&w);
     snprintf(path, sizeof path, "%s/form.jinja", pc_test_folder());
     pc_test_write(path, form, sizeof form - 1);
-    if (!start(&w, NULL, path, NULL))
+    if (!CHECK(toy_start_chat(&w, NULL, path, NULL)))
         return;
     formats(w.model, &m, 1, NULL, "hi!");
     static const char *const wrong[] = {"{{ messages[ }}", "{% if %}", "nowhere.jinja", "whatever"};
@@ -510,7 +496,7 @@ static int begin(running *r, const pc_allocator *mem, const char *chat)
     memset(r, 0, sizeof *r);
     o.flags = PC_GENERATE_KEEP;
     o.max_tokens = 3;
-    return start(&r->w, mem, chat, NULL)
+    return CHECK(toy_start_chat(&r->w, mem, chat, NULL))
            && CHECK_OK(pc_prompt_from_messages(&r->prompt, r->w.model, &m, sizeof m, 1, NULL))
            && CHECK_OK(pc_sequence_new(&r->s, r->prompt, r->w.cache, &o))
            && CHECK_OK(pc_batch_new(&r->batch, r->w.model, NULL))

@@ -13,21 +13,6 @@
 #define SAY(b, text) CHECK_OK(pc_prompt_builder_add_text(b, text, sizeof(text) - 1, 0))
 #define USE(b, module) CHECK_OK(pc_prompt_builder_use(b, module))
 
-/* As toy_start, with this chat template. */
-static int start(toy_world *w, const pc_allocator *mem, const char *chat, const char *schema)
-{
-    pc_model_options o = PC_MODEL_OPTIONS_INIT;
-    pc_model_ops ops = pc_toy_ops();
-    if (!CHECK(toy_start(w, mem, 0, 0, NULL)))
-        return 0;
-    pc_model_free(w->model);
-    w->toy = pc_toy_new(7, 0, 0);
-    o.chat_template = chat;
-    if (!CHECK_OK(pc_model_from_ops(&w->model, w->context, &ops, w->toy, pc_toy_free, &o)))
-        return 0;
-    return !schema || CHECK_OK(pc_schema_parse(&w->schema, w->model, schema, strlen(schema), NULL));
-}
-
 static pc_schema_builder *begin(const pc_model *model)
 {
     pc_schema_builder *b = NULL;
@@ -166,7 +151,7 @@ static void turns(void)
     toy_world w;
     pc_prompt *want, *got = NULL;
     pc_prompt_builder *p = NULL;
-    if (!start(&w, NULL, "vicuna", text))
+    if (!CHECK(toy_start_chat(&w, NULL, "vicuna", text)))
         return;
     want = toy_prompt(&w, prompt);
     pc_schema_builder *b = begin(w.model);
@@ -544,7 +529,7 @@ static void no_memory(void)
     const pc_allocator mem = pc_test_allocator(&memory);
     toy_world w;
     uint64_t failures = 0;
-    if (!start(&w, &mem, "vicuna", NULL))
+    if (!CHECK(toy_start_chat(&w, &mem, "vicuna", NULL)))
         return;
     const int64_t live = memory.live_blocks;
     for (int more = 1; more;) {

@@ -348,6 +348,9 @@ done:
     return status;
 }
 
+#define LANES PC__ARRAY("pc_eval", "lanes", pc_lane, span_stride)
+#define SPANS PC__ARRAY("pc_eval", "spans of a lane", pc_span, hi)
+
 /* The caller's lanes, and their spans with segments of the model. */
 typedef struct dense_lanes {
     pc_lane *lanes;  /* [count] */
@@ -359,8 +362,7 @@ static pc_status read_spans(pc_span **out, const pc_model *model, const pc_lane 
     const void *given;
     void *copy;
     pc_status status;
-    PC__TRY_RETURN(pc__array_in(&given, &copy, &model->context->mem,
-                                PC__ARRAY("pc_eval", "spans of a lane", pc_span, hi), lane->spans,
+    PC__TRY_RETURN(pc__array_in(&given, &copy, &model->context->mem, SPANS, lane->spans,
                                 lane->span_stride, lane->span_count));
     status = pc__spans_of_model(out, model, given, lane->span_count);
     pc__free(&model->context->mem, copy);
@@ -373,9 +375,8 @@ static pc_status read_lanes(dense_lanes *d, const pc_model *model, const pc_eval
     const void *given;
     void *copy;
     pc_status status = PC_OK;
-    PC__TRY_RETURN(pc__array_in(&given, &copy, mem,
-                                PC__ARRAY("pc_eval", "lanes", pc_lane, span_stride), a->lanes,
-                                a->lane_stride, a->lane_count));
+    PC__TRY_RETURN(
+        pc__array_in(&given, &copy, mem, LANES, a->lanes, a->lane_stride, a->lane_count));
     d->lanes = pc__calloc(mem, a->lane_count, sizeof *d->lanes);
     d->spans = pc__calloc(mem, a->lane_count, sizeof(*d->spans));
     if (!d->lanes || !d->spans)
@@ -399,24 +400,17 @@ static void free_lanes(dense_lanes *d, const pc_model *model, size_t count)
     pc__free(&model->context->mem, d->lanes);
 }
 
-/* Does something with each span of the caller's lanes, before anything is allocated: the allocator
- * may free their segments. */
-static void each_given(const pc_eval_args *a, void (*with)(const pc_span *spans, size_t count))
+/* Holds or lets go of the segments of the caller's lanes, while nothing is allocated: the allocator
+ * may free them. */
+static void each_given(const pc_eval_args *a,
+                       void (*with)(const pc_span *spans, size_t stride, size_t count))
 {
     for (size_t l = 0; l < a->lane_count; l++) {
         pc_lane lane = {0};
         memcpy(&lane, (const char *)a->lanes + l * a->lane_stride,
                a->lane_stride < sizeof lane ? a->lane_stride : sizeof lane);
-        if (pc__array_check(PC__ARRAY("pc_eval", "spans of a lane", pc_span, hi), lane.spans,
-                            lane.span_stride, lane.span_count)
-            < 0)
-            continue; /* read_spans says so */
-        for (size_t s = 0; s < lane.span_count; s++) {
-            pc_span span = {0};
-            memcpy(&span, (const char *)lane.spans + s * lane.span_stride,
-                   lane.span_stride < sizeof span ? lane.span_stride : sizeof span);
-            with(&span, 1);
-        }
+        if (pc__array_check(SPANS, lane.spans, lane.span_stride, lane.span_count) >= 0)
+            with(lane.spans, lane.span_stride, lane.span_count); /* else read_spans says so */
     }
 }
 
@@ -430,8 +424,7 @@ pc_status pc_eval(const pc_model *model, const pc_eval_args *args)
         return pc__fail(PC_ERR_INVALID, "pc_eval: model or args is NULL");
     PC__TRY_RETURN(
         pc__options_read(&a, sizeof a, PC__V1_SIZE(pc_eval_args, maps), args, "pc_eval_args"));
-    PC__TRY_RETURN(pc__array_check(PC__ARRAY("pc_eval", "lanes", pc_lane, span_stride), a.lanes,
-                                   a.lane_stride, a.lane_count));
+    PC__TRY_RETURN(pc__array_check(LANES, a.lanes, a.lane_stride, a.lane_count));
     for (size_t l = 0; a.segments && l < a.lane_count; l++)
         a.segments[l] = NULL;
     const pc_eval_args given = a;

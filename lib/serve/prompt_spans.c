@@ -144,6 +144,8 @@ pc_status pc_prompt_from_spans(pc_prompt **out, const pc_model *model, const pc_
                                const pc_prompt_options *options)
 {
     PC__HOLD(pc_model, model);
+    const pc__array *array = PC__ARRAY("pc_prompt_from_spans", "spans", pc_span, hi);
+    const pc_allocator *mem;
     uint64_t flags;
     const void *dense;
     void *copy;
@@ -158,12 +160,15 @@ pc_status pc_prompt_from_spans(pc_prompt **out, const pc_model *model, const pc_
         pc__check_array("pc_prompt_from_spans", "tokens", tokens, token_count, sizeof *tokens));
     if (!span_count && !token_count)
         return pc__fail(PC_ERR_INVALID, "pc_prompt_from_spans: no spans and no new tokens");
+    mem = &model->context->mem;
     PC__TRY_RETURN(pc__model_has_order(model));
     PC__TRY_RETURN(check_new_tokens(model, start, tokens, token_count));
-    PC__TRY_RETURN(pc__array_in(&dense, &copy, &model->context->mem,
-                                PC__ARRAY("pc_prompt_from_spans", "spans", pc_span, hi), spans,
-                                span_stride, span_count));
-    status = check_and_make(out, model, dense, span_count, start, tokens, token_count);
-    pc__free(&model->context->mem, copy);
+    PC__TRY_RETURN(pc__array_check(array, spans, span_stride, span_count));
+    pc__spans_hold(spans, span_stride, span_count); /* the allocator may free them */
+    status = pc__array_in(&dense, &copy, mem, array, spans, span_stride, span_count);
+    if (status >= 0)
+        status = check_and_make(out, model, dense, span_count, start, tokens, token_count);
+    pc__free(mem, copy);
+    pc__spans_let_go(spans, span_stride, span_count);
     return status;
 }

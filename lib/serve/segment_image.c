@@ -503,7 +503,6 @@ pc_status pc__spans_of_model(pc_span **out, const pc_model *model, const pc_span
 {
     pc_span *own;
     pc_status status;
-    pc__spans_hold(spans, count); /* the allocator may free them */
     own = pc__calloc(&model->context->mem, count, sizeof *own);
     status = own ? PC_OK : PC_ERR_NOMEM;
     *out = NULL;
@@ -517,7 +516,6 @@ pc_status pc__spans_of_model(pc_span **out, const pc_model *model, const pc_span
         }
         own[i].segment = own_segment;
     }
-    pc__spans_let_go(spans, count);
     if (status < 0 && own)
         pc__spans_free(own, count, model);
     else
@@ -527,7 +525,7 @@ pc_status pc__spans_of_model(pc_span **out, const pc_model *model, const pc_span
 
 void pc__spans_free(pc_span *spans, size_t count, const pc_model *model)
 {
-    pc__spans_let_go(spans, count);
+    pc__spans_let_go(spans, sizeof *spans, count);
     pc__free(&model->context->mem, spans);
 }
 

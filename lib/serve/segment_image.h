@@ -25,8 +25,8 @@ const pc_model *pc__segment_model(const pc_segment *segment);
  * Copies them if they cannot be read where they lie. PC_ERR_MISMATCH: of another model, format or
  * shape. */
 pc_status pc__segment_of_model(pc_segment **out, const pc_model *model, pc_segment *segment);
-/* A copy of spans [count] with segments of `model`, counted; where that is not possible, with those
- * that were given (NULL stays). To be freed by pc__spans_free. */
+/* A copy of spans [count], which somebody holds, with segments of `model`, counted; where that is
+ * not possible, with those that were given (NULL stays). To be freed by pc__spans_free. */
 pc_status pc__spans_of_model(pc_span **out, const pc_model *model, const pc_span *spans,
                              size_t count);
 void pc__spans_free(pc_span *spans, size_t count, const pc_model *model);

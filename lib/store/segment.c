@@ -105,16 +105,24 @@ void pc__segment_unref(pc_segment *segment)
         drop_owner(owner); /* last: the allocator may go with it */
 }
 
-void pc__spans_hold(const pc_span *spans, size_t count)
+static pc_segment *segment_of(const pc_span *spans, size_t stride, size_t index)
 {
-    for (size_t i = 0; spans && i < count; i++)
-        (void)pc__hold_pc_segment(spans[i].segment);
+    pc_segment *segment;
+    memcpy(&segment, (const char *)spans + index * stride + offsetof(pc_span, segment),
+           sizeof segment);
+    return segment;
 }
 
-void pc__spans_let_go(const pc_span *spans, size_t count)
+void pc__spans_hold(const pc_span *spans, size_t stride, size_t count)
 {
     for (size_t i = 0; spans && i < count; i++)
-        pc__segment_unref(spans[i].segment);
+        (void)pc__hold_pc_segment(segment_of(spans, stride, i));
+}
+
+void pc__spans_let_go(const pc_span *spans, size_t stride, size_t count)
+{
+    for (size_t i = 0; spans && i < count; i++)
+        pc__segment_unref(segment_of(spans, stride, i));
 }
 
 pc_status pc__segment_set_description(pc_segment *segment, const pc__image *image)

@@ -95,9 +95,10 @@ pc_segment *pc__segment_ref(pc_segment *segment);
 /* Never under a lock that `release` or `drop_owner` could take. NULL does nothing. */
 void pc__segment_unref(pc_segment *segment);
 PC__HOLDABLE(pc_segment, pc__segment_ref, pc__segment_unref)
-/* Counts the segments of spans (of them NULL: none) up or down, as PC__HOLD does. */
-void pc__spans_hold(const pc_span *spans, size_t count);
-void pc__spans_let_go(const pc_span *spans, size_t count);
+/* Counts the segments of spans (of them NULL: none) up or down, as PC__HOLD does. The array may be
+ * a caller's: `stride` is the bytes from one span to the next. */
+void pc__spans_hold(const pc_span *spans, size_t stride, size_t count);
+void pc__spans_let_go(const pc_span *spans, size_t stride, size_t count);
 /* Keeps a copy of `image` (names, model, times, relative positions); only the first call has an
  * effect. */
 pc_status pc__segment_set_description(pc_segment *segment, const pc__image *image);

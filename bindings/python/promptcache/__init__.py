@@ -1,0 +1,1 @@
+"""Attention states that are computed once and reused: the Python package of promptcache."""

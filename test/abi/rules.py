@@ -73,7 +73,7 @@ class Tree:
 
     def __init__(self):
         self.files = files_of_tree()
-        folders = ("lib/", "include/", "tools/", "test/", "examples/")
+        folders = ("lib/", "include/", "tools/", "test/", "examples/", "bindings/", "adapters/")
         self.c = {path: read(path) for path in self.files
                   if path.startswith(folders) and path.endswith(SOURCES)}
         self.code = {path: code_of(text) for path, text in self.c.items()}
@@ -130,9 +130,9 @@ def activations(tree):
 
 
 def public_header(tree):
-    """Tools and examples include public headers only."""
+    """Tools, examples, bindings and adapters include public headers only."""
     inside = re.compile(r'#include "(%s)/' % "|".join(MAY_USE))
-    for path in tree.below("tools/", "examples/"):
+    for path in tree.below("tools/", "examples/", "bindings/", "adapters/"):
         for number, line in enumerate(tree.c[path].split("\n"), 1):
             if inside.match(line):
                 yield path, number, "includes a header of lib", "use <promptcache.h> only"

@@ -3,7 +3,7 @@
 #   (no option)  for building; demo.sh runs it
 #   --tests      also for the tests, with a sentence encoder of 84 MB in build/minilm and tools for
 #                CUDA kernels in build/nvcc (6 MB; where there is no nvcc, with one of 105 MB)
-#   --ci         also for the further builds of `test.sh --all`
+#   --ci         also for the bindings and for the further builds of `test.sh --all`
 set -eu
 
 building="gcc cmake ninja-build pkg-config libexpat1-dev libjansson-dev libpcre2-dev"
@@ -16,7 +16,7 @@ testing_optional="ccache universal-ctags openssl redis-tools python3-cffi python
 testing_optional="$testing_optional python3-jinja2 python3-xxhash python3-zstandard python3-pip"
 testing_optional="$testing_optional qemu-user"
 ci=clang
-ci_optional="mold clang-format-14 doxygen abigail-tools"
+ci_optional="mold clang-format-14 doxygen abigail-tools cargo golang-go python3-dev python3-numpy mypy"
 
 needed=$building optional=$building_optional fetch=0
 case "${1-}" in

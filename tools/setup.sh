@@ -16,7 +16,8 @@ testing_optional="ccache universal-ctags openssl redis-tools python3-cffi python
 testing_optional="$testing_optional python3-jinja2 python3-xxhash python3-zstandard python3-pip"
 testing_optional="$testing_optional qemu-user"
 ci=clang
-ci_optional="mold clang-format-14 doxygen abigail-tools cargo golang-go python3-dev python3-numpy mypy"
+ci_optional="mold clang-format-14 doxygen abigail-tools cargo golang-go python3-dev python3-numpy"
+ci_optional="$ci_optional mypy"
 
 needed=$building optional=$building_optional fetch=0
 case "${1-}" in

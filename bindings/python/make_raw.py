@@ -12,6 +12,43 @@ import sys
 
 import cffi
 
+# Functions in C, for what is called too often for Python.
+SHIMS = """
+int32_t pcpy_poll(void *user);
+void pcpy_poll_reset(void);
+"""
+# pcpy_poll is the `cancelled` of calls that were given none: so that Ctrl-C ends them. It asks
+# Python, which looks for signals then, once in 5 ms; what asks it may ask it thousands of times.
+# After Python said stop it goes on saying so, in this thread, until the call is over.
+SHIMS_SOURCE = """
+#include <time.h>
+
+static int32_t py_poll(void);
+static __thread int64_t pcpy_next;
+static __thread int32_t pcpy_stopped;
+
+static int32_t pcpy_poll(void *user)
+{
+    struct timespec now;
+    int64_t ms;
+    (void)user;
+    if (pcpy_stopped)
+        return 1;
+    clock_gettime(CLOCK_MONOTONIC_COARSE, &now);
+    ms = (int64_t)now.tv_sec * 1000 + now.tv_nsec / 1000000;
+    if (ms < pcpy_next)
+        return 0;
+    pcpy_next = ms + 5;
+    pcpy_stopped = py_poll();
+    return pcpy_stopped;
+}
+
+static void pcpy_poll_reset(void)
+{
+    pcpy_stopped = 0;
+}
+"""
+
 
 def extern(name, function):
     arguments = ", ".join(argument["type"] for argument in function["arguments"])
@@ -40,10 +77,11 @@ def main():
         declarations = file.read()
     ffi = cffi.FFI()
     ffi.cdef(declarations)
-    ffi.cdef('extern "Python" {\n' + "\n".join(callbacks(api)) + "\n}\n")
+    ffi.cdef(SHIMS)
+    ffi.cdef('extern "Python" {\nint32_t py_poll(void);\n' + "\n".join(callbacks(api)) + "\n}\n")
     headers = [f"#include <{header['name']}>\n" for header in api["headers"]
                if header["name"] != "promptcache/bench.h"]
-    ffi.set_source("promptcache._raw", "".join(headers))
+    ffi.set_source("promptcache._raw", "".join(headers) + SHIMS_SOURCE)
     ffi.emit_c_code(out)
 
 

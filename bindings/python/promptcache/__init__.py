@@ -1,1 +1,32 @@
-"""Attention states that are computed once and reused: the Python package of promptcache."""
+"""Attention states that are computed once and reused: the Python package of promptcache.
+
+>>> import promptcache
+>>> model = promptcache.Model.load("models/demo/demo.gguf")
+>>> schema = promptcache.Schema.load(model, "examples/pml/employees.pml")
+>>> prompt = promptcache.Prompt.load(schema, "examples/pml/employees-prompt.pml")
+>>> cache = promptcache.Cache()
+>>> for text in prompt.stream(cache):
+...     print(text, end="")
+The desk of Peter Novak is 368.
+"""
+from . import _api, _errors
+from ._api import *  # noqa: F403
+from ._batch import Batch, Sequence, forget_sequence
+from ._cache import Cache
+from ._context import Context, plugins
+from ._errors import *  # noqa: F403
+from ._generate import Answer, Stream
+from ._messages import Message
+from ._model import Model
+from ._prompt import Prompt, PromptBuilder, format_chat
+from ._raw import ffi as _ffi
+from ._raw import lib as _lib
+from ._schema import Schema, SchemaBuilder
+
+__version__: str = _ffi.string(_lib.pc_version()).decode()
+
+__all__ = [
+    "Answer", "Batch", "Cache", "Context", "Message", "Model", "Prompt", "PromptBuilder", "Schema",
+    "SchemaBuilder", "Sequence", "Stream", "forget_sequence", "format_chat", "plugins",
+    *_api.__all__, *_errors.__all__,
+]

@@ -1,0 +1,362 @@
+"""Sequences that are stepped together, continued, branched and saved."""
+from __future__ import annotations
+
+import threading
+from typing import TYPE_CHECKING, Any, Dict, List, Optional, Union
+from typing import Sequence as Seq
+
+from . import _api
+from ._core import (NULL, Callbacks, Handle, Options, check, digest, error_of, make, new, takes)
+from ._errors import Error, MissError
+from ._messages import Message, message_array
+from ._model import Model, token_array
+from ._prompt import Prompt, generate_options
+from ._raw import ffi, lib
+from ._record import text_of
+
+if TYPE_CHECKING:
+    import numpy
+    from numpy.typing import NDArray
+    from typing_extensions import Unpack
+
+    from ._cache import Cache
+
+__all__ = ["Batch", "Sequence", "forget_sequence"]
+
+
+class _Lock:
+    """One thread at a time uses a batch and its sequences: all of them have its lock."""
+
+    def __init__(self) -> None:
+        self.lock = threading.RLock()
+
+
+class Sequence(Handle):
+    """A request that is stepped in a batch. With `keep=True` it keeps its states when it finishes,
+    and can be pushed to, truncated, forked and saved.
+
+    >>> import promptcache
+    >>> model = promptcache.Model.load("models/demo/demo.gguf")
+    >>> prompt = promptcache.Prompt.from_text(model, "The desk of Anna Reed")
+    >>> batch = promptcache.Batch(model)
+    >>> sequence = batch.add(promptcache.Sequence(prompt, keep=True, max_tokens=3))
+    >>> batch.run()
+    >>> len(sequence.tokens), str(sequence.finish)
+    (3, 'length')
+    """
+
+    _free = "pc_sequence_free"
+
+    @takes("pc_generate_options", "pc_sampling")
+    def __init__(self, prompt: Prompt, cache: Optional[Cache] = None,
+                 **options: Unpack[_api.GenerateOptions]) -> None:
+        made = generate_options(dict(options), "Sequence")
+        pointer = make(lib.pc_sequence_new, "pc_sequence", prompt._pointer,
+                       cache._pointer if cache is not None else NULL, made.c)
+        self._begin(pointer, prompt.model, made.callbacks, (prompt, cache, made))
+
+    def _begin(self, pointer: Any, model: Model, callbacks: Optional[Callbacks],
+               keep: Any) -> None:
+        self._shared = _Lock()
+        self._batch: Optional[Batch] = None
+        self._callbacks = callbacks
+        self.model = model
+        super().__init__(pointer, keep)
+
+    def _destructor(self) -> Any:
+        shared = self._shared
+
+        def free(pointer: Any) -> None:
+            with shared.lock:
+                lib.pc_sequence_free(pointer)
+        return free
+
+    @classmethod
+    def _wrap(cls, pointer: Any, model: Model, callbacks: Optional[Callbacks],
+              keep: Any) -> Sequence:
+        made = cls.__new__(cls)
+        made._begin(pointer, model, callbacks, keep)
+        return made
+
+    @property
+    def batch(self) -> Optional[Batch]:
+        """The batch that it is in."""
+        return self._batch
+
+    # ---- What it has
+
+    @property
+    def tokens(self) -> List[int]:
+        """Tokens behind the prompt so far, sampled and pushed."""
+        count = ffi.new("size_t *")
+        with self._shared.lock:
+            tokens = lib.pc_sequence_tokens(self._pointer, count)
+            return list(ffi.unpack(tokens, count[0])) if count[0] else []
+
+    @property
+    def text(self) -> str:
+        """The final text of tokens that were sampled since the last push."""
+        size = ffi.new("size_t *")
+        with self._shared.lock:
+            text = lib.pc_sequence_text(self._pointer, size)
+            return text_of(text, size[0]) if size[0] else ""
+
+    @property
+    def finish(self) -> _api.Finish:
+        """Why it ended; NONE while it runs."""
+        return _api.Finish(lib.pc_sequence_finish(self._pointer))
+
+    @property
+    def finished(self) -> bool:
+        """Whether it has ended."""
+        return bool(lib.pc_sequence_finish(self._pointer) != lib.PC_FINISH_NONE)
+
+    @property
+    def error(self) -> Optional[Error]:
+        """The error that has finished it, or None."""
+        with self._shared.lock:
+            text = ffi.new("char **")
+            status = lib.pc_sequence_error(self._pointer, text)
+            return error_of(status, text_of(text[0])) if status < 0 else None
+
+    @property
+    def stats(self) -> _api.Stats:
+        """Statistics of the request so far."""
+        struct = new("pc_stats")
+        with self._shared.lock:
+            check(lib.pc_sequence_get_stats(self._pointer, struct))
+        return _api.Stats(struct)
+
+    @property
+    def logits(self) -> Optional[NDArray[numpy.float32]]:
+        """Logits behind all tokens but the last sampled one: the library's own memory, as a numpy
+        array that cannot be written to. Read or copy it before the next step. None without
+        `logits=True`, and before the first step."""
+        from ._array import borrowed
+        count = ffi.new("size_t *")
+        with self._shared.lock:
+            pointer = lib.pc_sequence_logits(self._pointer, count)
+        if pointer == NULL:
+            return None
+        return borrowed(pointer, (count[0],), "float32", self)
+
+    # ---- What can be done with it
+
+    def push(self, tokens: Union[str, Seq[int]] = ()) -> None:
+        """Appends tokens, or text: forced ones, or a further turn. The next step computes them and
+        samples behind them. A finished sequence that keeps its states goes on."""
+        if isinstance(tokens, str):
+            tokens = self.model.tokenize(tokens)
+        with self._shared.lock:
+            check(lib.pc_sequence_push(self._pointer, token_array(tokens), len(tokens)))
+
+    @takes("pc_chat_options")
+    def push_messages(self, messages: Seq[Message], **options: Unpack[_api.ChatOptions]) -> None:
+        """Appends messages behind the answer so far, and opens the next answer."""
+        array, count, keep = message_array(messages)
+        made = Options("pc_chat_options", dict(options), call="push_messages")
+        with self._shared.lock:
+            check(lib.pc_sequence_push_messages(self._pointer, array, ffi.sizeof("pc_message"),
+                                                count, made.c))
+        del keep
+
+    def truncate(self, count: int) -> None:
+        """Drops all but the first `count` tokens behind the prompt. The next step samples behind
+        the rest, as if there had never been more."""
+        with self._shared.lock:
+            check(lib.pc_sequence_truncate(self._pointer, count))
+
+    @takes("pc_sampling")
+    def fork(self, **sampling: Unpack[_api.Sampling]) -> Sequence:
+        """A second continuation of everything so far, over the same memory. It joins the batch of
+        this one. Its options are those of this one, but for sampling."""
+        made = Options("pc_fork_options", {}) if not sampling else None
+        struct = made.c if made else new("pc_fork_options")
+        drawn = None
+        if sampling:
+            drawn = Options("pc_sampling", dict(sampling), call="fork")
+            struct.sampling = drawn.c
+        with self._shared.lock:
+            pointer = make(lib.pc_sequence_fork, "pc_sequence", self._pointer, struct)
+            copy = Sequence._wrap(pointer, self.model, self._callbacks, (self._keep, drawn))
+            if self._batch is not None:
+                self._batch.add(copy)
+        return copy
+
+    @takes("pc_generate_options", "pc_sampling")
+    def set_options(self, **options: Unpack[_api.GenerateOptions]) -> None:
+        """Replaces sampling, limits, stops, callbacks, priority and deadline. Other options must
+        be as they were, or left out."""
+        made = generate_options(dict(options), "set_options")
+        with self._shared.lock:
+            check(lib.pc_sequence_set_options(self._pointer, made.c))
+            self._keep = (self._keep[0], self._keep[1], made)
+            self._callbacks = made.callbacks
+
+    def cancel(self) -> None:
+        """Ends the turn soon, from any thread. The next push takes that back."""
+        check(lib.pc_sequence_cancel(self._pointer))
+
+    # ---- Saved under a key
+
+    @takes("pc_save_options")
+    def save(self, cache: Cache, key: bytes, **options: Unpack[_api.SaveOptions]) -> bool:
+        """Saves tokens and states under a key of 32 bytes; saving again stores only what is new.
+        Returns False if something had no room; the save before stays then."""
+        made = Options("pc_save_options", dict(options), call="save")
+        with self._shared.lock:
+            return check(lib.pc_sequence_save(self._pointer, cache._pointer, digest(key),
+                                              made.c)) == lib.PC_OK
+
+    @classmethod
+    @takes("pc_generate_options", "pc_sampling")
+    def load(cls, model: Model, cache: Cache, key: bytes, *,
+             save: Optional[_api.SaveOptions] = None,
+             **options: Unpack[_api.GenerateOptions]) -> Sequence:
+        """The sequence that was saved under a key. Raises MissError, with `reason`.
+
+        save: where to look for it (`salt`, `tiers`, `deadline_seconds`).
+        """
+        made = generate_options(dict(options), "load")
+        saved = Options("pc_save_options", dict(save or {}), call="load")
+        out, reason = ffi.new("pc_sequence **"), ffi.new("uint32_t *")
+        status = check(lib.pc_sequence_load(out, model._pointer, cache._pointer, digest(key),
+                                            made.c, saved.c, reason))
+        if status == lib.PC_MISS:
+            miss = MissError(f"no sequence is saved under this key: {_api.Reason(reason[0])}")
+            miss.reason = _api.Reason(reason[0])
+            raise miss
+        return cls._wrap(out[0], model, made.callbacks, (None, cache, made))
+
+    def close(self) -> None:
+        """Removes it from its batch and frees it."""
+        with self._shared.lock:
+            if self._batch is not None:
+                self._batch._sequences.pop(_address(self._cdata), None)
+                self._batch = None
+            super().close()
+
+    def __repr__(self) -> str:
+        if self.closed:
+            return super().__repr__()
+        return f"<promptcache.Sequence {self.text!r}, {self.finish}>"
+
+
+def _address(pointer: Any) -> int:
+    return int(ffi.cast("uintptr_t", pointer))
+
+
+class Batch(Handle):
+    """Sequences of one model that are stepped together. States that several of them hold are read
+    once for all. It holds its sequences until they are removed or closed; those that finish and do
+    not keep their states leave it by themselves.
+
+    >>> import promptcache
+    >>> model = promptcache.Model.load("models/demo/demo.gguf")
+    >>> batch = promptcache.Batch(model)
+    >>> for name in ("Anna Reed", "Peter Novak"):
+    ...     prompt = promptcache.Prompt.from_text(model, f"The desk of {name}")
+    ...     _ = batch.add(promptcache.Sequence(prompt, max_tokens=3, keep=True))
+    >>> while batch.step():
+    ...     pass
+    >>> [len(sequence.tokens) for sequence in batch.sequences]
+    [3, 3]
+    """
+
+    _free = "pc_batch_free"
+
+    @takes("pc_batch_options")
+    def __init__(self, model: Model, **options: Unpack[_api.BatchOptions]) -> None:
+        made = Options("pc_batch_options", dict(options), call="Batch")
+        self._shared = _Lock()
+        self._sequences: Dict[int, Sequence] = {}
+        self._count = ffi.new("size_t *")
+        self.model = model
+        super().__init__(make(lib.pc_batch_new, "pc_batch", model._pointer, made.c), model)
+
+    def _destructor(self) -> Any:
+        shared = self._shared
+
+        def free(pointer: Any) -> None:
+            with shared.lock:
+                lib.pc_batch_free(pointer)
+        return free
+
+    @property
+    def sequences(self) -> List[Sequence]:
+        """The sequences in it, in the order of joining."""
+        with self._shared.lock:
+            return list(self._sequences.values())
+
+    def add(self, sequence: Sequence) -> Sequence:
+        """Adds a sequence, and returns it."""
+        with self._shared.lock, sequence._shared.lock:
+            check(lib.pc_batch_add(self._pointer, sequence._pointer))
+            sequence._shared.lock = self._shared.lock
+            sequence._batch = self
+            self._sequences[_address(sequence._pointer)] = sequence
+        return sequence
+
+    def remove(self, sequence: Sequence) -> None:
+        """Removes a sequence, which may go on in another batch."""
+        with self._shared.lock:
+            check(lib.pc_batch_remove(self._pointer, sequence._pointer))
+            self._forget(sequence)
+
+    def _forget(self, sequence: Sequence) -> None:
+        self._sequences.pop(_address(sequence._pointer), None)
+        sequence._batch = None
+        sequence._shared.lock = threading.RLock()
+
+    def step(self) -> bool:
+        """Computes one token for every unfinished sequence. Returns whether some go on. An error of
+        a sequence finishes that one alone: see `changed` and `Sequence.error`. What a function of
+        a sequence raises comes out of this call, when the step is over."""
+        with self._shared.lock:
+            status = check(lib.pc_batch_step(self._pointer))
+        return bool(status != lib.PC_END)
+
+    @property
+    def changed(self) -> List[Sequence]:
+        """The sequences that got a token or finished in the last step."""
+        with self._shared.lock:
+            array = lib.pc_batch_changed(self._pointer, self._count)
+            return [self._sequences[_address(array[index])] for index in range(self._count[0])
+                    if _address(array[index]) in self._sequences]
+
+    def run(self) -> None:
+        """Steps until all sequences are finished."""
+        while self.step():
+            pass
+
+    @property
+    def stats(self) -> _api.BatchStats:
+        """What the next step reads."""
+        struct = new("pc_batch_stats")
+        with self._shared.lock:
+            check(lib.pc_batch_get_stats(self._pointer, struct))
+        return _api.BatchStats(struct)
+
+    def close(self) -> None:
+        """Frees it; its sequences stay, in no batch."""
+        with self._shared.lock:
+            for sequence in list(self._sequences.values()):
+                sequence._batch = None
+            self._sequences.clear()
+            super().close()
+
+    def __repr__(self) -> str:
+        if self.closed:
+            return super().__repr__()
+        return f"<promptcache.Batch {len(self._sequences)} sequences>"
+
+
+@takes("pc_save_options")
+def forget_sequence(model: Model, cache: Cache, key: bytes,
+                    **options: Unpack[_api.SaveOptions]) -> bool:
+    """Removes what was saved under a key. Returns whether there was something."""
+    made = Options("pc_save_options", dict(options), call="forget_sequence")
+    return check(lib.pc_sequence_forget(model._pointer, cache._pointer, digest(key),
+                                        made.c)) == lib.PC_OK
+
+

@@ -1,0 +1,398 @@
+"""What all classes of the package share: calls of the library, handles, options, callbacks.
+
+Calls. The raw layer gives up the GIL during every call. An exception of a Python function that the
+library calls is kept by `failed` until that call of the library returns, which raises it then.
+
+Handles. A Handle owns one object of the library, which is freed with the last reference to its
+cdata: by `close`, or by the garbage collector. A call that is under way in another thread holds a
+reference, so `close` never takes an object away from it."""
+from __future__ import annotations
+
+import inspect
+import json
+import os
+import sys
+import threading
+import types
+from typing import Any, Callable, Dict, List, Optional, Tuple, Type, TypeVar
+
+from . import _api
+from ._errors import ClosedError, error_of
+from ._raw import ffi, lib
+
+NULL = ffi.NULL
+_Function = TypeVar("_Function", bound=Callable[..., Any])
+_Handle = TypeVar("_Handle", bound="Handle")
+
+# ---- Exceptions of callbacks
+
+_pending: Dict[int, BaseException] = {}  # by thread
+
+
+def failed(kind: Any, error: BaseException, trace: Any) -> None:
+    """A Python function that the library called has raised."""
+    thread = threading.get_ident()
+    first = _pending.setdefault(thread, error)
+    if first is error:
+        said = f"{type(error).__name__}: {error}".replace("\0", " ")
+        lib.pc_error_set(said.encode("utf-8", "replace"))
+
+
+def unraisable(kind: Any, error: BaseException, trace: Any) -> None:
+    """The same of a function whose caller takes no error, often in another thread."""
+    sys.unraisablehook(types.SimpleNamespace(  # type: ignore[arg-type]
+        exc_type=kind, exc_value=error, exc_traceback=trace, object=None,
+        err_msg="Exception ignored in a function that promptcache called"))
+
+
+def raise_pending() -> None:
+    """Raises what a callback of this thread has raised."""
+    if _pending:
+        error = _pending.pop(threading.get_ident(), None)
+        if error is not None:
+            lib.pcpy_poll_reset()
+            raise error
+
+
+def check(status: int) -> int:
+    """The status of a call, if it is none of an error; else the exception."""
+    if _pending:
+        raise_pending()
+    if status < 0:
+        raise error_of(status)
+    return status
+
+
+# ---- Callbacks
+
+class Callbacks:
+    """The Python functions that one object of the library calls, by the field of the options. It
+    lives as long as that object: `user` is what the library gives back."""
+
+    def __init__(self) -> None:
+        self.functions: Dict[str, Callable[..., Any]] = {}
+        self.user = ffi.new_handle(self)
+
+    def __getitem__(self, name: str) -> Callable[..., Any]:
+        return self.functions[name]
+
+
+def _functions(user: Any) -> Any:
+    return ffi.from_handle(user)
+
+
+def _answer(value: Any) -> int:
+    """What a function returns that may stop: nothing or False goes on."""
+    return 1 if value else 0
+
+
+def _text(pointer: Any, size: int) -> str:
+    return bytes(ffi.buffer(pointer, size)).decode("utf-8", "replace")
+
+
+@ffi.def_extern(name="py_poll", error=1, onerror=failed)  # type: ignore[misc]
+def _poll() -> int:
+    return 0  # Python has looked for signals on the way here
+
+
+@ffi.def_extern(name="py_text_fn", error=lib.PC_ERR_CANCELLED,  # type: ignore[misc]
+                onerror=failed)
+def _on_text(user: Any, sample: int, text: Any, size: int) -> int:
+    return _answer(_functions(user)["on_text"](sample, _text(text, size)))
+
+
+@ffi.def_extern(name="py_token_fn", error=lib.PC_ERR_CANCELLED,  # type: ignore[misc]
+                onerror=failed)
+def _on_token(user: Any, token: Any) -> int:
+    return _answer(_functions(user)["on_token"](_api.Token(token).copied()))
+
+
+@ffi.def_extern(name="py_logits_fn", error=lib.PC_ERR_CANCELLED,  # type: ignore[misc]
+                onerror=failed)
+def _on_logits(user: Any, sample: int, logits: Any, count: int) -> int:
+    return _answer(_functions(user)["on_logits"](sample, borrowed_floats(logits, count)))
+
+
+def _cancelled(user: Any) -> int:
+    return _answer(_functions(user)["cancelled"]())
+
+
+for _name in ("generate_options", "embed_options", "prefill_options"):
+    ffi.def_extern(name=f"py_{_name}_cancelled", error=1, onerror=failed)(_cancelled)
+
+
+@ffi.def_extern(name="py_progress_fn", error=1, onerror=failed)  # type: ignore[misc]
+def _progress(user: Any, what: Any, done: int, total: int) -> int:
+    function = _functions(user).functions.get("progress")
+    return _answer(function and function(ffi.string(what).decode("utf-8", "replace"), done, total))
+
+
+@ffi.def_extern(name="py_log_fn", onerror=unraisable)  # type: ignore[misc]
+def _log(user: Any, level: int, line: Any) -> None:
+    _functions(user)["log"](_api.LogLevel(level), ffi.string(line).decode("utf-8", "replace"))
+
+
+@ffi.def_extern(name="py_event_fn", onerror=unraisable)  # type: ignore[misc]
+def _on_event(user: Any, event: Any) -> None:
+    _functions(user)["on_event"](_api.Event(event).copied())
+
+
+@ffi.def_extern(name="py_cache_options_on_bytes", onerror=unraisable)  # type: ignore[misc]
+def _on_bytes(user: Any, tier: int, size: int, budget: int) -> None:
+    _functions(user)["on_bytes"](_api.Tier(tier), size, budget)
+
+
+@ffi.def_extern(name="py_memo_options_on_disabled", onerror=unraisable)  # type: ignore[misc]
+def _on_disabled(user: Any, bucket: int, loss: float, limit: float) -> None:
+    _functions(user)["on_disabled"](bucket, loss, limit)
+
+
+def borrowed_floats(pointer: Any, count: int) -> Any:
+    """Floats of the library as a numpy array, or as a memoryview where numpy is not installed. For
+    the time of a call only."""
+    buffer = ffi.buffer(pointer, count * 4)
+    try:
+        import numpy
+    except ImportError:
+        return memoryview(buffer).cast("f")
+    return numpy.frombuffer(buffer, dtype=numpy.float32)
+
+
+# ---- Options
+
+def c_string(value: Any, name: str = "text") -> bytes:
+    """Text or a path as a string of C."""
+    raw = os.fspath(value)
+    if isinstance(raw, str):
+        raw = raw.encode("utf-8", "surrogateescape")
+    if not isinstance(raw, bytes):
+        raise TypeError(f"{name}: a str is needed, not {type(value).__name__}")
+    if b"\0" in raw:
+        raise ValueError(f"{name}: has a NUL")
+    return raw
+
+
+def c_text(value: Any) -> bytes:
+    """Text that may have NULs, as bytes."""
+    if isinstance(value, str):
+        return value.encode("utf-8")
+    if isinstance(value, (bytes, bytearray, memoryview)):
+        return bytes(value)
+    raise TypeError(f"a str is needed, not {type(value).__name__}")
+
+
+def digest(value: Any, name: str = "key") -> bytes:
+    """32 bytes."""
+    raw = bytes(value)
+    if len(raw) != 32:
+        raise ValueError(f"{name}: {len(raw)} bytes instead of 32")
+    return raw
+
+
+def new(struct: str) -> Any:
+    """A struct with its defaults."""
+    made = ffi.new(struct + " *")
+    getattr(lib, struct + "_init")(made, ffi.sizeof(struct))
+    return made
+
+
+def strings(texts: Any, keep: List[Any], name: str = "strings") -> Any:
+    """An array of strings of C."""
+    if isinstance(texts, (str, bytes)):
+        raise TypeError(f"{name}: a list of str is needed, not one str")
+    made = [ffi.new("char[]", c_string(text, name)) for text in texts]
+    array = ffi.new("char *[]", made)
+    keep += [made, array]
+    return array
+
+
+class Options:
+    """A struct of options, with what its pointers point to. `c` is the pointer."""
+
+    def __init__(self, struct: str, keywords: Dict[str, Any], *, call: str = "",
+                 callbacks: Optional[Callbacks] = None) -> None:
+        self.c = new(struct)
+        self.keep: List[Any] = []
+        self.callbacks = callbacks
+        takes = _api.TAKES[struct]
+        for keyword, value in keywords.items():
+            if keyword not in takes:
+                raise TypeError(f"{call or struct}() got an unexpected keyword argument "
+                                f"{keyword!r}")
+            if value is not None:
+                try:
+                    self._set(keyword, takes[keyword][0], value)
+                except (TypeError, OverflowError) as error:
+                    raise type(error)(f"{keyword}: {error}") from None
+
+    def _set(self, keyword: str, how: Tuple[Any, ...], value: Any) -> None:
+        c, kind, field = self.c, how[0], how[1]
+        if kind == "number":
+            setattr(c, field, value)
+        elif kind == "flag":
+            if value:
+                setattr(c, field, getattr(c, field) | how[2])
+        elif kind == "enum":
+            setattr(c, field, how[2].of(value))
+        elif kind == "handle":
+            setattr(c, field, value._pointer)
+            self.keep.append(value)
+        elif kind == "call":
+            self._call(keyword, how, value)
+        elif kind == "double":
+            self._point(field, ffi.new("double *", value))
+        elif kind in ("text", "json"):
+            if kind == "json" and not isinstance(value, str):
+                value = json.dumps(value, ensure_ascii=False)
+            self._point(field, ffi.new("char[]", c_string(value, keyword)))
+        else:
+            self._set_array(keyword, how, value)
+
+    def _point(self, field: str, memory: Any) -> None:
+        setattr(self.c, field, memory)
+        self.keep.append(memory)
+
+    def _set_array(self, keyword: str, how: Tuple[Any, ...], value: Any) -> None:
+        c, kind, field = self.c, how[0], how[1]
+        if kind == "sized":
+            raw = c_text(value)
+            self._point(field, ffi.new("char[]", raw))
+            setattr(c, how[2], len(raw))
+        elif kind == "bytes":
+            self._point(field, ffi.new("char[]", bytes(value)))
+            setattr(c, how[2], len(value))
+        elif kind == "digest":
+            self._point(field, ffi.new("uint8_t[32]", digest(value, keyword)))
+        elif kind == "strings":
+            setattr(c, field, strings(value, self.keep, keyword))
+            setattr(c, how[2], len(value))
+        elif kind == "array":
+            self._point(field, ffi.new(how[3], [int(one) for one in value]))
+            if how[2]:
+                setattr(c, how[2], len(value))
+        elif kind == "salts":
+            array = ffi.new("pc_salt[]", len(value))
+            for item, (first, data) in zip(array, value):
+                memory = ffi.new("char[]", bytes(data))
+                self.keep.append(memory)
+                item.first, item.data, item.size = first, memory if data else NULL, len(data)
+            self._point(field, array)
+            c.salt_stride, c.salt_count = ffi.sizeof("pc_salt"), len(value)
+        elif kind == "bias":
+            self._point("bias_tokens", ffi.new("int32_t[]", [int(token) for token in value]))
+            self._point("bias_values", ffi.new("float[]", [float(v) for v in value.values()]))
+            c.bias_count = len(value)
+
+    def _call(self, keyword: str, how: Tuple[Any, ...], function: Any) -> None:
+        if not callable(function):
+            raise TypeError(f"a function is needed, not {type(function).__name__}")
+        if self.callbacks is None:
+            self.callbacks = Callbacks()
+        self.callbacks.functions[keyword] = function
+        setattr(self.c, how[1], getattr(lib, how[3]))
+        setattr(self.c, how[2], self.callbacks.user)
+
+    def interruptible(self) -> None:
+        """Ctrl-C ends the call that these options are for."""
+        if hasattr(self.c, "cancelled"):
+            if self.c.cancelled == NULL:
+                self.c.cancelled = POLL
+        elif self.c.progress == NULL:
+            self.callbacks = self.callbacks or Callbacks()
+            self.c.progress = lib.py_progress_fn
+            self.c.progress_user = self.callbacks.user
+
+
+POLL = ffi.addressof(lib, "pcpy_poll")
+
+
+def flags_of(name: str, keywords: Dict[str, Any]) -> int:
+    """Flags of a call that takes nothing else."""
+    flags = 0
+    for keyword, value in keywords.items():
+        if keyword not in _api.TAKES[name]:
+            raise TypeError(f"{name}() got an unexpected keyword argument {keyword!r}")
+        if value:
+            flags |= _api.TAKES[name][keyword][0][2]
+    return flags
+
+
+def split(keywords: Dict[str, Any], struct: str) -> Dict[str, Any]:
+    """Takes the keywords of one struct out of those of several."""
+    takes = _api.TAKES[struct]
+    return {name: keywords.pop(name) for name in list(keywords) if name in takes}
+
+
+def takes(*structs: str) -> Callable[[_Function], _Function]:
+    """Gives a function with **options the keywords of these structs: in its signature, and with
+    the comments of the interface in its documentation."""
+    def decorate(function: _Function) -> _Function:
+        parameters = [one for one in inspect.signature(function).parameters.values()
+                      if one.kind is not inspect.Parameter.VAR_KEYWORD]
+        lines = []
+        seen = {one.name for one in parameters}
+        for struct in structs:
+            for keyword, (_, annotation, comment) in _api.TAKES[struct].items():
+                if keyword in seen:
+                    continue
+                seen.add(keyword)
+                parameters.append(inspect.Parameter(keyword, inspect.Parameter.KEYWORD_ONLY,
+                                                    default=None, annotation=annotation))
+                lines.append(f"    {keyword}: {annotation}")
+                lines += ["        " + line for line in comment.split("\n") if line]
+        function.__signature__ = inspect.Signature(  # type: ignore[attr-defined]
+            parameters, return_annotation=inspect.signature(function).return_annotation)
+        function.__doc__ = (inspect.cleandoc(function.__doc__ or "") + "\n\nOptions:\n"
+                            + "\n".join(lines) + "\n")
+        return function
+    return decorate
+
+
+# ---- Handles
+
+class Handle:
+    """An object of the library. It is closed by `close`, at the end of a `with`, or with its last
+    reference; closing twice does nothing. Objects may be closed in any order."""
+
+    _free: str = ""  # name of the function that frees it
+
+    def __init__(self, pointer: Any, keep: Any = None) -> None:
+        self._cdata = ffi.gc(pointer, self._destructor())
+        self._keep = keep
+
+    def _destructor(self) -> Any:
+        return getattr(lib, self._free)
+
+    @property
+    def _pointer(self) -> Any:
+        pointer = self._cdata
+        if pointer is None:
+            raise ClosedError(f"this {type(self).__name__} was closed")
+        return pointer
+
+    @property
+    def closed(self) -> bool:
+        """Whether it was closed."""
+        return self._cdata is None
+
+    def close(self) -> None:
+        """Frees it now. A call that is under way in another thread goes on to its end."""
+        self._cdata = None
+
+    def __enter__(self: _Handle) -> _Handle:
+        self._pointer
+        return self
+
+    def __exit__(self, kind: Optional[Type[BaseException]], value: Optional[BaseException],
+                 trace: Optional[types.TracebackType]) -> None:
+        self.close()
+
+    def __repr__(self) -> str:
+        return f"<promptcache.{type(self).__name__}{' (closed)' if self._cdata is None else ''}>"
+
+
+def make(call: Any, kind: str, *arguments: Any) -> Any:
+    """The pointer that call(&out, ...) makes."""
+    out = ffi.new(kind + " **")
+    check(call(out, *arguments))
+    return out[0]

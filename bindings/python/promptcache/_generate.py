@@ -1,0 +1,232 @@
+"""Answers: all at once, or as a stream of text."""
+from __future__ import annotations
+
+import asyncio
+import threading
+from typing import TYPE_CHECKING, Any, Dict, List, Optional
+
+from . import _api
+from ._core import check
+from ._raw import ffi, lib
+
+if TYPE_CHECKING:
+    from ._cache import Cache
+    from ._prompt import Prompt
+
+__all__ = ["Answer", "Stream"]
+
+
+class Answer:
+    """What a prompt was answered. `str(answer)` is its text."""
+
+    def __init__(self, pieces: List[List[str]], tokens: List[_api.Token],
+                 stats: _api.Stats) -> None:
+        self._pieces = pieces
+        #: Drawn tokens with their log-probabilities; empty unless `top_logprobs` or `on_token` is
+        #: among the options.
+        self.tokens = tokens
+        #: Where the tokens came from, and what took how long.
+        self.stats = stats
+
+    @property
+    def text(self) -> str:
+        """The text of the first sample."""
+        return "".join(self._pieces[0])
+
+    @property
+    def texts(self) -> List[str]:
+        """The texts of all samples."""
+        return ["".join(pieces) for pieces in self._pieces]
+
+    @property
+    def finish(self) -> _api.Finish:
+        """Why the first sample ended."""
+        return self.stats.finish
+
+    def __str__(self) -> str:
+        return self.text
+
+    def __repr__(self) -> str:
+        return (f"<promptcache.Answer {self.text!r}, {self.stats.tokens_cached} of "
+                f"{self.stats.tokens_prompt} tokens from the cache, {self.finish}>")
+
+
+class _Run:
+    """The sequence of a stream, in a batch of its own. What a thread of the stream holds."""
+
+    def __init__(self, prompt: Prompt, cache: Optional[Cache], keywords: Dict[str, Any]) -> None:
+        from ._batch import Batch, Sequence
+        if (keywords.get("samples") or 1) != 1:
+            raise ValueError("samples: a stream has one; use generate, or fork a sequence")
+        self.lock = threading.Lock()
+        self.sequence = Sequence(prompt, cache, **keywords)
+        self.batch = Batch(prompt.model)
+        self.batch.add(self.sequence)
+        self.size = ffi.new("size_t *")
+        self.done = 0
+        self.raw = b""
+        self.stats: Optional[_api.Stats] = None
+        self.error: Optional[BaseException] = None
+
+    def next(self) -> Optional[str]:
+        """The next piece of text; None behind the last."""
+        with self.lock:
+            while self.stats is None:
+                piece = self._step()
+                if piece:
+                    return piece
+            error, self.error = self.error, None
+            if error is not None:
+                raise error
+            return None
+
+    def _step(self) -> str:
+        sequence = self.sequence._pointer
+        try:
+            end = check(lib.pc_batch_step(self.batch._pointer)) == lib.PC_END
+        except BaseException as error:
+            self._finish(error)
+            return ""
+        text = lib.pc_sequence_text(sequence, self.size)
+        size = self.size[0]
+        piece = b""
+        if size > self.done:
+            piece = ffi.buffer(text, size)[self.done:]
+            self.done = size
+        if end or lib.pc_sequence_finish(sequence) != lib.PC_FINISH_NONE:
+            self._finish(self.sequence.error)
+        return piece.decode("utf-8", "replace") if piece else ""
+
+    def _finish(self, error: Optional[BaseException]) -> None:
+        text = lib.pc_sequence_text(self.sequence._pointer, self.size)
+        self.raw = ffi.buffer(text, self.size[0])[:] if self.size[0] else b""
+        self.stats = self.sequence.stats
+        self.error = error
+        self.batch.close()
+        self.sequence.close()
+
+    def text(self) -> str:
+        with self.lock:
+            if self.stats is None:
+                return self.sequence.text
+            return self.raw.decode("utf-8", "replace")
+
+    def cancel(self) -> None:
+        sequence = self.sequence._cdata
+        if sequence is not None:
+            lib.pc_sequence_cancel(sequence)
+
+    def close(self) -> None:
+        self.cancel()
+        with self.lock:
+            if self.stats is None:
+                self._finish(None)
+
+
+def _pump(run: _Run, loop: asyncio.AbstractEventLoop, queue: asyncio.Queue[Any]) -> None:
+    """The thread of `async for`: gives pieces to the loop."""
+    def give(item: Any) -> None:
+        try:
+            loop.call_soon_threadsafe(queue.put_nowait, item)
+        except RuntimeError:  # the loop was closed: nobody waits any more
+            run.cancel()
+    try:
+        while True:
+            piece = run.next()
+            give(piece)
+            if piece is None:
+                return
+    except BaseException as error:
+        give(error)
+
+
+class Stream:
+    """An answer as it is computed: iterate over it, with `for` or `async for`.
+
+    The prompt is computed with the first piece. Leaving the loop early and dropping the stream,
+    `close`, or the end of a `with` end the work. Of several answers at a time, `Batch` computes
+    more in the same time.
+    """
+
+    def __init__(self, prompt: Prompt, cache: Optional[Cache], keywords: Dict[str, Any]) -> None:
+        self._run = _Run(prompt, cache, keywords)
+        self._queue: Optional[asyncio.Queue[Any]] = None
+
+    def __iter__(self) -> Stream:
+        return self
+
+    def __next__(self) -> str:
+        piece = self._run.next()
+        if piece is None:
+            raise StopIteration
+        return piece
+
+    def __aiter__(self) -> Stream:
+        return self
+
+    async def __anext__(self) -> str:
+        if self._queue is None:
+            self._queue = asyncio.Queue()
+            threading.Thread(target=_pump, daemon=True, name="promptcache stream",
+                             args=(self._run, asyncio.get_running_loop(), self._queue)).start()
+        try:
+            piece = await self._queue.get()
+        except asyncio.CancelledError:
+            self._run.cancel()
+            raise
+        if piece is None or isinstance(piece, BaseException):
+            self._queue.put_nowait(None)  # so that later calls end, too
+        if isinstance(piece, BaseException):
+            raise piece
+        if piece is None:
+            raise StopAsyncIteration
+        return str(piece)
+
+    @property
+    def text(self) -> str:
+        """The text so far."""
+        return self._run.text()
+
+    @property
+    def stats(self) -> _api.Stats:
+        """Statistics so far."""
+        with self._run.lock:
+            return self._run.stats or self._run.sequence.stats
+
+    @property
+    def finish(self) -> _api.Finish:
+        """Why it ended; NONE while it runs."""
+        return self.stats.finish
+
+    def cancel(self) -> None:
+        """Ends it soon, from any thread. The loop over it then raises CancelledError."""
+        self._run.cancel()
+
+    def close(self) -> None:
+        """Ends it; the loop over it then ends."""
+        self._run.close()
+
+    async def aclose(self) -> None:
+        """The same for `async`."""
+        self._run.cancel()
+        await asyncio.get_running_loop().run_in_executor(None, self._run.close)
+
+    def __enter__(self) -> Stream:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    async def __aenter__(self) -> Stream:
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self.aclose()
+
+    def __del__(self) -> None:
+        run = self.__dict__.get("_run")
+        if run is not None:
+            run.cancel()
+
+    def __repr__(self) -> str:
+        return f"<promptcache.Stream {self.text!r}, {self.finish}>"

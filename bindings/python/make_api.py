@@ -38,7 +38,7 @@ RESULTS = {
     "pc_memo_bucket": "MemoBucket", "pc_memo_stats": "MemoStats", "pc_memo_result": "MemoResult",
     "pc_prefill_stats": "PrefillStats", "pc_embed_stats": "EmbedStats",
     "pc_plugin_info": "PluginInfo", "pc_costs": "Costs", "pc_model_file_info": "ModelFileInfo",
-    "pc_record_info": "RecordInfo",
+    "pc_record_info": "RecordInfo", "pc_raw": "StatesInfo",
 }
 OPTIONS = {
     "pc_context_options": "ContextOptions", "pc_model_options": "ModelOptions",
@@ -51,15 +51,20 @@ OPTIONS = {
     "pc_find_options": "FindOptions", "pc_remove_options": "RemoveOptions",
     "pc_embed_options": "EmbedOptions", "pc_memo_options": "MemoOptions",
     "pc_memo_work": "MemoWork", "pc_prefill_options": "PrefillOptions",
-    "pc_key_parts": "KeyParts",
+    "pc_key_parts": "KeyParts", "pc_raw": "StatesOptions", "pc_rope": "RopeOptions",
+    "pc_attend_shape": "AttendShape", "pc_attend_args": "AttendOptions",
 }
 # Fields that are no keywords: what Python has no use for, and results and arrays that a method
 # takes as arguments of its own.
 LEFT_OUT = {"struct_size", "reserved", "allocator", "parallel_for", "parallel_user", "codecs",
             "codec_count", "bench", "sampling", "format", "format_size", "types", "embeddings",
-            "logits", "segments", "results", "result_stride", "threshold", "memo_threshold", "pool"}
+            "logits", "segments", "results", "result_stride", "threshold", "memo_threshold", "pool",
+            "blocks", "block_bytes", "block_count", "map_layers", "pages", "q", "out", "lse", "rope",
+            "pool_k", "pool_v", "k_scales", "v_scales", "frequency", "slopes", "sinks", "stream",
+            "q_dtype", "out_dtype"}
 KEPT = {("pc_embed_options", "pool"), ("pc_prefill_options", "pool"),
-        ("pc_generate_options", "memo_threshold"), ("pc_prefill_options", "threshold")}
+        ("pc_generate_options", "memo_threshold"), ("pc_prefill_options", "threshold"),
+        ("pc_prefill_options", "map_layers")}
 CALLS = {
     "on_text": "Callable[[int, str], Optional[bool]]",
     "on_token": "Callable[[Token], Optional[bool]]",
@@ -151,7 +156,7 @@ class Interface:
         fields = self.structs[struct]["fields"]
         for index, field in enumerate(fields):
             name, kind = field["name"], field["type"]
-            if name in ("struct_size", "reserved"):
+            if name in ("struct_size", "reserved", "relative", "blocks", "block_bytes"):
                 continue
             enum = self.enum_of(struct, field)
             following = fields[index + 1]["name"] if index + 1 < len(fields) else ""
@@ -171,8 +176,11 @@ class Interface:
                 if struct == "pc_item" and name == "text":
                     how = '("sized", "text_size")'
                 yield name, how, "str", field["comment"]
+            elif kind == "const uint8_t *":
+                yield name, '("digest",)', "_bytes", field["comment"]
             elif kind in ARRAYS:
-                count = "count" if struct == "pc_part" else "top_count"
+                count = next(item["name"] for item in fields[index + 1:]
+                             if item["name"].endswith("count"))
                 inner = "float" if "double" in kind else "int"
                 yield name, f'("array", "{count}")', f"Tuple[{inner}, ...]", field["comment"]
             elif field["comment"].startswith("1: "):
@@ -223,6 +231,8 @@ class Interface:
                 if enum in FLAGS:
                     annotation = f"Union[{enum}, Iterable[Union[{enum}, str]], str]"
                 yield name, f'("enum", "{name}", {enum})', annotation, text
+            elif kind == "char":
+                yield name, f'("name", "{name}", {field["length"]})', "str", text
             elif name in CALLS:
                 known = {item["name"] for item in self.api["function_types"]}
                 extern = (f"py_{kind[3:]}" if kind in known
@@ -250,7 +260,7 @@ class Interface:
             elif kind == "const double *":
                 yield name, f'("double", "{name}")', "float", text
             elif kind in ARRAYS:
-                count = behind[0] if behind[0].endswith("_count") else ""
+                count = next((one for one in behind if one.endswith("_count")), "")
                 yield (name, f'("array", "{name}", "{count}", "{ARRAYS[kind]}")', "Sequence[int]",
                        text)
             elif kind.rstrip(" *").replace("const ", "") in HANDLES:

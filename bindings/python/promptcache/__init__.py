@@ -9,24 +9,29 @@
 ...     print(text, end="")
 The desk of Peter Novak is 368.
 """
-from . import _api, _errors
+from . import _api, _errors, attention
 from ._api import *  # noqa: F403
 from ._batch import Batch, Sequence, forget_sequence
-from ._cache import Cache
+from ._cache import Cache, Load, Wanted, base_key, segment_key
+from ._compute import Embeddings, Evaluated, Lane, Prefilled, embed, evaluate, prefill
 from ._context import Context, plugins
 from ._errors import *  # noqa: F403
 from ._generate import Answer, Stream
+from ._memo import Memo
 from ._messages import Message
 from ._model import Model
 from ._prompt import Prompt, PromptBuilder, format_chat
 from ._raw import ffi as _ffi
 from ._raw import lib as _lib
 from ._schema import Schema, SchemaBuilder
+from ._segment import Pages, Segment, Span, States
 
 __version__: str = _ffi.string(_lib.pc_version()).decode()
 
 __all__ = [
-    "Answer", "Batch", "Cache", "Context", "Message", "Model", "Prompt", "PromptBuilder", "Schema",
-    "SchemaBuilder", "Sequence", "Stream", "forget_sequence", "format_chat", "plugins",
+    "Answer", "Batch", "Cache", "Context", "Embeddings", "Evaluated", "Lane", "Load", "Memo",
+    "Message", "Model", "Pages", "Prefilled", "Prompt", "PromptBuilder", "Schema", "SchemaBuilder",
+    "Segment", "Sequence", "Span", "States", "Stream", "Wanted", "attention", "base_key", "embed",
+    "evaluate", "forget_sequence", "format_chat", "plugins", "prefill", "segment_key",
     *_api.__all__, *_errors.__all__,
 ]

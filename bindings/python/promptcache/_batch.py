@@ -6,12 +6,13 @@ from typing import TYPE_CHECKING, Any, Dict, List, Optional, Union
 from typing import Sequence as Seq
 
 from . import _api
-from ._core import (NULL, Callbacks, Handle, Options, check, digest, error_of, make, new, takes)
-from ._errors import Error, MissError
+from ._core import NULL, Callbacks, Handle, Options, check, digest, make, new, ok, takes
+from ._errors import Error, MissError, error_of
 from ._messages import Message, message_array
 from ._model import Model, token_array
 from ._prompt import Prompt, generate_options
 from ._raw import ffi, lib
+from ._segment import Span, adopt_segment
 from ._record import text_of
 
 if TYPE_CHECKING:
@@ -138,7 +139,8 @@ class Sequence(Handle):
             pointer = lib.pc_sequence_logits(self._pointer, count)
         if pointer == NULL:
             return None
-        return borrowed(pointer, (count[0],), "float32", self)
+        logits: NDArray[numpy.float32] = borrowed(pointer, (count[0],), "float32", self._pointer)
+        return logits
 
     # ---- What can be done with it
 
@@ -193,6 +195,18 @@ class Sequence(Handle):
             self._keep = (self._keep[0], self._keep[1], made)
             self._callbacks = made.callbacks
 
+    def spans(self) -> List[Span]:
+        """Its states as segments in place, so that other prompts can share them: all but tokens
+        that are not computed yet."""
+        with self._shared.lock:
+            count = ffi.new("size_t *")
+            check(lib.pc_sequence_spans(self._pointer, NULL, ffi.sizeof("pc_span"), 0, count))
+            array = ffi.new("pc_span[]", count[0])
+            check(lib.pc_sequence_spans(self._pointer, array, ffi.sizeof("pc_span"), count[0],
+                                        count))
+        return [Span(adopt_segment(item.segment, self.model), item.start, item.lo, item.hi)
+                for item in array]
+
     def cancel(self) -> None:
         """Ends the turn soon, from any thread. The next push takes that back."""
         check(lib.pc_sequence_cancel(self._pointer))
@@ -205,8 +219,7 @@ class Sequence(Handle):
         Returns False if something had no room; the save before stays then."""
         made = Options("pc_save_options", dict(options), call="save")
         with self._shared.lock:
-            return check(lib.pc_sequence_save(self._pointer, cache._pointer, digest(key),
-                                              made.c)) == lib.PC_OK
+            return ok(lib.pc_sequence_save(self._pointer, cache._pointer, digest(key), made.c))
 
     @classmethod
     @takes("pc_generate_options", "pc_sampling")
@@ -231,8 +244,11 @@ class Sequence(Handle):
     def close(self) -> None:
         """Removes it from its batch and frees it."""
         with self._shared.lock:
-            if self._batch is not None:
+            if self._batch is not None and self._cdata is not None:
                 self._batch._sequences.pop(_address(self._cdata), None)
+                batch = self._batch._cdata
+                if batch is not None:  # an array over its logits may hold the object longer
+                    lib.pc_batch_remove(batch, self._cdata)
                 self._batch = None
             super().close()
 
@@ -356,7 +372,4 @@ def forget_sequence(model: Model, cache: Cache, key: bytes,
                     **options: Unpack[_api.SaveOptions]) -> bool:
     """Removes what was saved under a key. Returns whether there was something."""
     made = Options("pc_save_options", dict(options), call="forget_sequence")
-    return check(lib.pc_sequence_forget(model._pointer, cache._pointer, digest(key),
-                                        made.c)) == lib.PC_OK
-
-
+    return ok(lib.pc_sequence_forget(model._pointer, cache._pointer, digest(key), made.c))

@@ -2,8 +2,9 @@
 from __future__ import annotations
 
 import logging
+import os
 import threading
-from typing import TYPE_CHECKING, Any, Optional
+from typing import TYPE_CHECKING, Any, List, Optional
 
 from . import _api
 from ._core import Callbacks, Handle, Options, check, make, new, takes
@@ -42,6 +43,8 @@ class Context(Handle):
                                                           "%s", line)
         made = Options("pc_context_options", keywords, call="Context")
         self._callbacks: Optional[Callbacks] = made.callbacks
+        #: Name of what computes: "cpu", "cuda", …
+        self.backend: str = keywords.get("backend") or os.environ.get("PC_BACKEND") or "cpu"
         super().__init__(make(lib.pc_context_new, "pc_context", made.c))
 
     @classmethod
@@ -59,14 +62,14 @@ class Context(Handle):
         return _api.Costs(struct)
 
 
-def plugins() -> Any:
+def plugins() -> List[_api.PluginInfo]:
     """The plug-in modules of the library (oneDNN, FAISS, servers, backends), with their state.
 
     >>> import promptcache
     >>> {plugin.name for plugin in promptcache.plugins()} >= {"onednn", "faiss", "remote"}
     True
     """
-    found = []
+    found: List[_api.PluginInfo] = []
     struct = new("pc_plugin_info")
     while lib.pc_plugin_get(len(found), struct) == lib.PC_OK:
         found.append(_api.PluginInfo(struct))

@@ -63,6 +63,11 @@ def check(status: int) -> int:
     return status
 
 
+def ok(status: int) -> bool:
+    """Whether a call did what it was to do; False is another normal outcome."""
+    return bool(check(status) == lib.PC_OK)
+
+
 # ---- Callbacks
 
 class Callbacks:
@@ -239,6 +244,11 @@ class Options:
             self.keep.append(value)
         elif kind == "call":
             self._call(keyword, how, value)
+        elif kind == "name":
+            raw = c_string(value, keyword)
+            if len(raw) >= how[2]:
+                raise ValueError(f"{keyword}: {len(raw)} bytes, at most {how[2] - 1}")
+            setattr(c, field, raw)
         elif kind == "double":
             self._point(field, ffi.new("double *", value))
         elif kind in ("text", "json"):

@@ -5,7 +5,7 @@ import asyncio
 import threading
 from typing import TYPE_CHECKING, Any, Dict, List, Optional
 
-from . import _api
+from . import _api, _html
 from ._core import check
 from ._raw import ffi, lib
 
@@ -50,6 +50,9 @@ class Answer:
         return (f"<promptcache.Answer {self.text!r}, {self.stats.tokens_cached} of "
                 f"{self.stats.tokens_prompt} tokens from the cache, {self.finish}>")
 
+    def _repr_html_(self) -> str:
+        return _html.answer_html(self)
+
 
 class _Run:
     """The sequence of a stream, in a batch of its own. What a thread of the stream holds."""
@@ -89,9 +92,9 @@ class _Run:
             return ""
         text = lib.pc_sequence_text(sequence, self.size)
         size = self.size[0]
-        piece = b""
+        piece: bytes = b""
         if size > self.done:
-            piece = ffi.buffer(text, size)[self.done:]
+            piece = bytes(ffi.buffer(text, size)[self.done:])
             self.done = size
         if end or lib.pc_sequence_finish(sequence) != lib.PC_FINISH_NONE:
             self._finish(self.sequence.error)

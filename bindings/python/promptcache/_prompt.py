@@ -3,13 +3,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, List, Optional, Sequence, Tuple, Union
 
-from . import _api
+from . import _api, _html
 from ._core import (Callbacks, Handle, Options, c_string, c_text, check, make, new, split, takes)
 from ._generate import Answer, Stream
 from ._messages import Message, message_array
 from ._model import Model, token_array
 from ._raw import ffi, lib
 from ._schema import Open, Schema
+from ._segment import Span, span_array
 
 if TYPE_CHECKING:
     from os import PathLike
@@ -152,6 +153,28 @@ class Prompt(Handle):
         del keep
         return cls._from_pointer(pointer, model, options.get("schema"))
 
+    @classmethod
+    def from_spans(cls, model: Model, spans: Sequence[Union[Span, Tuple[Any, ...]]], start: int,
+                   tokens: Sequence[int] = ()) -> Prompt:
+        """A prompt of given segments and new tokens, which stand at `start`, behind all spans.
+
+        >>> import promptcache
+        >>> model = promptcache.Model.load("models/demo/demo.gguf")
+        >>> tokens = model.tokenize("The desk of Anna Reed")
+        >>> [result] = promptcache.evaluate(model, [tokens], logits=False, segments=True)
+        >>> spans = [promptcache.Span(result.segment, start=0)]
+        >>> prompt = promptcache.Prompt.from_spans(model, spans, len(tokens))
+        >>> plain = promptcache.Prompt.from_tokens(model, tokens)
+        >>> prompt.generate(max_tokens=4).text == plain.generate(max_tokens=4).text
+        True
+        """
+        made = Options("pc_prompt_options", {})
+        array = span_array(spans)
+        pointer = make(lib.pc_prompt_from_spans, "pc_prompt", model._pointer, array,
+                       ffi.sizeof("pc_span"), len(spans), start, token_array(tokens), len(tokens),
+                       made.c)
+        return cls._from_pointer(pointer, model)
+
     # ---- What it is made of
 
     @property
@@ -214,6 +237,9 @@ class Prompt(Handle):
         if self.closed:
             return super().__repr__()
         return f"<promptcache.Prompt {sum(len(part.tokens) for part in self.parts)} tokens>"
+
+    def _repr_svg_(self) -> str:
+        return _html.prompt_svg(self)
 
 
 def generate(prompt: Prompt, cache: Optional[Cache], keywords: Any) -> Answer:

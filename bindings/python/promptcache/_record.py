@@ -83,6 +83,8 @@ def _read(struct: Any, name: str, how: Tuple[Any, ...]) -> Any:
         return text_of(value)
     if kind == "bytes":
         return bytes(ffi.buffer(value))
+    if kind == "digest":
+        return b"" if value == ffi.NULL else bytes(ffi.buffer(value, 32))
     return tuple(value) if kind == "row" else value
 
 
@@ -124,7 +126,7 @@ class Record:
     def __eq__(self, other: object) -> bool:
         if type(other) is not type(self):
             return NotImplemented
-        return self.as_dict() == other.as_dict()  # type: ignore[attr-defined]
+        return isinstance(other, Record) and self.as_dict() == other.as_dict()
 
     __hash__ = None  # type: ignore[assignment]
 

@@ -3,8 +3,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Iterator, List, Optional, Sequence, Union
 
-from . import _api
-from ._core import NULL, Handle, Options, c_string, c_text, check, make, new, strings, takes
+from . import _api, _html
+from ._core import NULL, Handle, Options, c_string, c_text, check, make, new, ok, strings, takes
 from ._model import Model
 from ._raw import ffi, lib
 
@@ -133,7 +133,7 @@ class Schema(Handle):
         """
         made = Options("pc_encode_options", dict(options), call="encode")
         made.interruptible()
-        return check(lib.pc_schema_encode(self._pointer, cache._pointer, made.c)) == lib.PC_OK
+        return ok(lib.pc_schema_encode(self._pointer, cache._pointer, made.c))
 
     @takes("pc_encode_options")
     def prefetch(self, cache: Cache, **options: Unpack[_api.EncodeOptions]) -> int:
@@ -151,6 +151,9 @@ class Schema(Handle):
         if self.closed:
             return super().__repr__()
         return f"<promptcache.Schema {self.name!r}, {self.length} positions>"
+
+    def _repr_svg_(self) -> str:
+        return _html.layout_svg(self)
 
 
 class SchemaBuilder(Handle):

@@ -11,7 +11,7 @@ import sys
 
 import promptcache
 
-NEEDS_NUMPY = {"_array", "attention", "_segment"}
+NEEDS_NUMPY = {"_array", "attention", "_compute", "_memo", "_segment"}
 OTHERS = {"programs", "transformers"}  # with tests of their own
 
 

@@ -98,7 +98,8 @@ class _Run:
             self.done = size
         if end or lib.pc_sequence_finish(sequence) != lib.PC_FINISH_NONE:
             self._finish(self.sequence.error)
-        return piece.decode("utf-8", "replace") if piece else ""
+        said: str = piece.decode("utf-8", "replace")
+        return said
 
     def _finish(self, error: Optional[BaseException]) -> None:
         text = lib.pc_sequence_text(self.sequence._pointer, self.size)

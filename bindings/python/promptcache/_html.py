@@ -1,5 +1,5 @@
-"""Pictures for notebooks: the layout of a schema, where the tokens of a prompt and of an answer come
-from. Plain SVG and HTML, readable on light and dark pages."""
+"""Pictures for notebooks: the layout of a schema, where the tokens of a prompt and of an answer
+come from. Plain SVG and HTML, readable on light and dark pages."""
 from __future__ import annotations
 
 from html import escape

@@ -10,7 +10,8 @@ from .._raw import ffi
 FORM = "promptcache transformers states/1"  # changes when a segment means something else
 # Settings that change no K and V.
 IDLE = ("_name_or_path", "transformers_version", "torch_dtype", "dtype", "use_cache",
-        "architectures", "return_dict", "output_hidden_states", "output_attentions", "id2label", "label2id")
+        "architectures", "return_dict", "output_hidden_states", "output_attentions", "id2label",
+        "label2id")
 BLOCK = 64 << 20
 
 

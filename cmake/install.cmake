@@ -1,6 +1,6 @@
-# Installs header, libraries, programs with man pages and completion, pkg-config file, CMake package
-# (promptcache::promptcache, promptcache::static), description of the interface, documents and the
-# demo.
+# Installs headers, libraries, programs with man pages and completion, pkg-config file, CMake
+# package (promptcache::promptcache, promptcache::static), description of the interface, documents
+# and the demo.
 option(PC_INSTALL "install rules (off by default inside of another project)"
   ${PROJECT_IS_TOP_LEVEL})
 if(NOT PC_INSTALL)
@@ -9,8 +9,10 @@ endif()
 include(GNUInstallDirs)
 include(CMakePackageConfigHelpers)
 
-install(FILES include/promptcache.h DESTINATION ${CMAKE_INSTALL_INCLUDEDIR})
-install(DIRECTORY include/promptcache DESTINATION ${CMAKE_INSTALL_INCLUDEDIR})
+install(FILES include/promptcache.h include/promptcache.hpp
+  DESTINATION ${CMAKE_INSTALL_INCLUDEDIR})
+install(DIRECTORY include/promptcache DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}
+  FILES_MATCHING PATTERN *.h)
 install(TARGETS ${PC_LIBRARIES}
   LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR} ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR})
 foreach(module IN LISTS PC_MODULES_INSTALLED) # where lib/base/module.h looks for them
@@ -86,7 +88,7 @@ install(FILES ${CMAKE_CURRENT_BINARY_DIR}/promptcacheConfig.cmake
 install(FILES README.md CHANGELOG.md LICENSE DESTINATION ${CMAKE_INSTALL_DOCDIR})
 file(GLOB pages doc/*.md doc/*.svg)
 install(FILES ${pages} DESTINATION ${CMAKE_INSTALL_DOCDIR}/doc)
-file(GLOB sources examples/*.c examples/*.h)
+file(GLOB sources examples/*.c examples/*.h examples/*.cpp)
 install(FILES ${sources} DESTINATION ${CMAKE_INSTALL_DOCDIR}/examples)
 file(GLOB pml examples/pml/*.pml)
 install(FILES ${pml} DESTINATION ${CMAKE_INSTALL_DATADIR}/promptcache/pml)

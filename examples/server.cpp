@@ -7,16 +7,13 @@
 //   cancel NAME        ends its answer; the next turn goes on from there
 //   save NAME          into the cache's folder; resume NAME: from there
 //   wait               takes no further request until all answers are there
-#include <promptcache.h>
-#include <promptcache/batch.h>
-#include <promptcache/prompt.h>
+#include <promptcache.hpp>
 
 #include <condition_variable>
 #include <cstring>
 #include <deque>
 #include <iostream>
 #include <map>
-#include <memory>
 #include <mutex>
 #include <sstream>
 #include <stdexcept>
@@ -24,84 +21,34 @@
 #include <thread>
 #include <vector>
 
+namespace pc = promptcache;
+
 namespace {
 
-void check(pc_status status)
-{
-    if (status < 0)
-        throw std::runtime_error(std::string(pc_status_name(status)) + ": " + pc_error_text());
-}
-
-struct free_object {
-    void operator()(pc_context *x) const
-    {
-        pc_context_free(x);
-    }
-    void operator()(pc_model *x) const
-    {
-        pc_model_free(x);
-    }
-    void operator()(pc_cache *x) const
-    {
-        pc_cache_free(x);
-    }
-    void operator()(pc_schema *x) const
-    {
-        pc_schema_free(x);
-    }
-    void operator()(pc_prompt *x) const
-    {
-        pc_prompt_free(x);
-    }
-    void operator()(pc_sequence *x) const
-    {
-        pc_sequence_free(x);
-    }
-    void operator()(pc_batch *x) const
-    {
-        pc_batch_free(x);
-    }
-};
-template <class T> using owner = std::unique_ptr<T, free_object>;
-
-// make<pc_model>(pc_model_load, …): the object that the call gives, or an exception.
-template <class T, class Call, class... Arguments> owner<T> make(Call call, Arguments... arguments)
-{
-    T *out = nullptr;
-    check(call(&out, arguments...));
-    return owner<T>(out);
-}
-
 struct conversation {
-    owner<pc_sequence> sequence;
+    pc::sequence sequence;
     std::string answer;
+    // The sequence keeps a reference to it: it stays where it is, in its map.
+    struct {
+        std::string *to;
+        void operator()(std::string_view text) const
+        {
+            *to += text;
+        }
+    } add_text = {&answer};
 };
-
-// No exception may leave a callback.
-int32_t add_text(void *user, uint32_t, const char *text, size_t size) noexcept
-{
-    try {
-        static_cast<conversation *>(user)->answer.append(text, size);
-        return 0;
-    } catch (const std::bad_alloc &) {
-        return PC_ERR_NOMEM;
-    }
-}
 
 class server {
   public:
     server(const char *model_path, const char *schema_path, const char *folder)
-        : context(make<pc_context>(pc_context_new, nullptr)),
-          model(make<pc_model>(pc_model_load, context.get(), model_path, nullptr)),
-          schema(make<pc_schema>(pc_schema_load, model.get(), schema_path, nullptr)),
-          batch(make<pc_batch>(pc_batch_new, model.get(), nullptr))
+        : context(pc::context::make()), model(pc::model::load(context, model_path)),
+          schema(pc::schema::load(model, schema_path)), batch(pc::batch::make(model))
     {
-        pc_cache_options options = PC_CACHE_OPTIONS_INIT;
+        pc::cache_options options;
         options.disk_path = folder;
-        cache = make<pc_cache>(pc_cache_new, context.get(), &options);
-        for (size_t i = 0; i < pc_schema_item_count(schema.get()); i++) { // all its documents
-            pc_item item = PC_ITEM_INIT;
-            check(pc_schema_get_item(schema.get(), i, &item));
+        cache = pc::cache::make(context, options);
+        for (size_t i = 0; i < schema.item_count(); i++) { // all its documents
+            pc::item item = schema.get_item(i);
             if (item.kind == PC_ITEM_MODULE)
                 documents.push_back(item.path);
         }
@@ -116,9 +63,9 @@ class server {
         if (what == "ask")
             ask(name, rest);
         else if (what == "branch")
-            join(rest, make<pc_sequence>(pc_sequence_fork, find(name), nullptr));
+            join(rest, find(name).fork());
         else if (what == "cancel")
-            check(pc_sequence_cancel(find(name)));
+            find(name).cancel();
         else if (what == "save")
             save(name);
         else if (what == "resume")
@@ -130,41 +77,35 @@ class server {
     // One token for each running conversation. False: nothing runs.
     bool step()
     {
-        pc_status status = pc_batch_step(batch.get());
-        check(status);
-        size_t count;
-        pc_sequence *const *changed = pc_batch_changed(batch.get(), &count);
-        for (size_t i = 0; i < count; i++)
-            if (pc_sequence_finish(changed[i]) != PC_FINISH_NONE)
-                report(changed[i]);
+        const pc_status status = batch.step();
+        for (pc_sequence *changed : batch.changed())
+            if (pc_sequence_finish(changed) != PC_FINISH_NONE)
+                report(changed);
         return status != PC_END;
     }
 
   private:
-    pc_generate_options options_of(conversation &c)
+    pc::generate_options options_of(conversation &c)
     {
-        pc_generate_options options = PC_GENERATE_OPTIONS_INIT;
+        pc::generate_options options;
         options.max_tokens = 40;
         options.flags = PC_GENERATE_KEEP;
-        options.on_text = add_text;
-        options.on_text_user = &c;
-        return options;
+        return options.set_on_text(c.add_text);
     }
 
-    pc_sequence *find(const std::string &name)
+    pc::sequence &find(const std::string &name)
     {
         auto found = conversations.find(name);
         if (found == conversations.end() || !found->second.sequence)
             throw std::runtime_error("no conversation " + name);
-        return found->second.sequence.get();
+        return found->second.sequence;
     }
 
-    void join(const std::string &name, owner<pc_sequence> sequence)
+    void join(const std::string &name, pc::sequence sequence)
     {
         conversation &c = conversations[name];
-        pc_generate_options options = options_of(c);
-        check(pc_sequence_set_options(sequence.get(), &options)); // its text goes to c
-        check(pc_batch_add(batch.get(), sequence.get()));
+        sequence.set_options(options_of(c)); // its text goes to c
+        batch.add(sequence);
         c.sequence = std::move(sequence);
         c.answer.clear();
     }
@@ -172,79 +113,62 @@ class server {
     void ask(const std::string &name, const std::string &text)
     {
         conversation &c = conversations[name];
-        pc_message messages[2] = {};
-        messages[0].role = "system"; // the documents, from the cache
-        messages[0].content = "";
-        messages[0].modules = documents.data();
-        messages[0].module_count = documents.size();
-        messages[1].role = "user";
-        messages[1].content = text.data();
-        messages[1].content_size = text.size();
+        const pc_message messages[] = {pc::message("system", "", documents), // from the cache
+                                       pc::message("user", text)};
         c.answer.clear();
         if (c.sequence)
-            return check(pc_sequence_push_messages(c.sequence.get(), &messages[1], sizeof *messages,
-                                                   1, nullptr));
-        pc_chat_options chat = PC_CHAT_OPTIONS_INIT;
+            return c.sequence.push_messages(pc::span<const pc_message>(&messages[1], 1));
+        pc::chat_options chat;
         chat.schema = schema.get();
-        owner<pc_prompt> prompt = make<pc_prompt>(pc_prompt_from_messages, model.get(), messages,
-                                                  sizeof *messages, size_t{2}, &chat);
-        pc_generate_options options = options_of(c);
-        c.sequence = make<pc_sequence>(pc_sequence_new, prompt.get(), cache.get(), &options);
-        check(pc_batch_add(batch.get(), c.sequence.get()));
+        pc::prompt prompt = pc::prompt::from_messages(model, messages, chat);
+        c.sequence = pc::sequence::make(prompt, cache, options_of(c));
+        batch.add(c.sequence);
     }
 
     // A key of the caller's choice: here the name. A real server would hash user and conversation.
-    struct key {
-        uint8_t bytes[32] = {};
-        explicit key(const std::string &name)
-        {
-            name.copy(reinterpret_cast<char *>(bytes), 32);
-        }
-    };
+    static pc::digest key(const std::string &name)
+    {
+        pc::digest out = {};
+        name.copy(reinterpret_cast<char *>(out.data()), out.size());
+        return out;
+    }
 
     void save(const std::string &name)
     {
-        check(pc_sequence_save(find(name), cache.get(), key(name).bytes, nullptr));
+        find(name).save(cache, key(name));
         std::cout << name << " is saved\n";
     }
 
     void resume(const std::string &name)
     {
         conversation &c = conversations[name];
-        pc_generate_options options = options_of(c);
-        pc_sequence *out = nullptr;
-        pc_status status = pc_sequence_load(&out, model.get(), cache.get(), key(name).bytes,
-                                            &options, nullptr, nullptr);
-        check(status);
-        if (status == PC_MISS)
+        c.sequence = pc::sequence::load(model, cache, key(name), options_of(c));
+        if (!c.sequence)
             throw std::runtime_error(name + " was not saved, or was evicted");
-        c.sequence.reset(out);
-        check(pc_batch_add(batch.get(), out));
+        batch.add(c.sequence);
         std::cout << name << " is back\n";
     }
 
-    void report(pc_sequence *sequence)
+    void report(const pc_sequence *sequence)
     {
         for (auto &[name, c] : conversations) {
             if (c.sequence.get() != sequence)
                 continue;
-            pc_stats stats = PC_STATS_INIT;
-            const char *error;
-            check(pc_sequence_get_stats(sequence, &stats));
-            pc_sequence_error(sequence, &error);
-            std::cout << name << ": " << c.answer << (*error ? " [" : "") << error
-                      << (*error ? "]" : "") << " (" << stats.tokens_cached << " of "
+            const pc::stats stats = c.sequence.get_stats();
+            const std::string_view error = c.sequence.error().text;
+            std::cout << name << ": " << c.answer << (error.empty() ? "" : " [") << error
+                      << (error.empty() ? "" : "]") << " (" << stats.tokens_cached << " of "
                       << stats.tokens_prompt << " tokens from the cache)\n";
         }
     }
 
-    owner<pc_context> context;
-    owner<pc_model> model;
-    owner<pc_cache> cache;
-    owner<pc_schema> schema;
+    pc::context context;
+    pc::model model;
+    pc::cache cache;
+    pc::schema schema;
     std::vector<const char *> documents;
     std::map<std::string, conversation> conversations;
-    owner<pc_batch> batch; // is freed first
+    pc::batch batch; // is freed first
 };
 
 // Lines from one thread to another.

@@ -1,9 +1,10 @@
 #!/bin/sh
 # Catches: an installation that programs outside of the tree cannot build against or that does not
 # work after it was moved, a static library whose needs are not named, a header that is no C11 or
-# C++17 by itself, an opening example of header or README that does not compile and answer, an
-# installed program that does not run or does not find its library or its plug-in modules, or that
-# needs these to run. The test checks every answer and how many of its tokens came from the cache.
+# C++17 by itself, a header for C++ that is not installed, an opening example of header or README
+# that does not compile and answer, an installed program that does not run or does not find its
+# library or its plug-in modules, or that needs these to run. The test checks every answer and how
+# many of its tokens came from the cache.
 # Flags and arguments are lists of words; patterns stand in single quotes.
 # shellcheck disable=SC2013,SC2016,SC2046,SC2086
 set -eu
@@ -65,6 +66,9 @@ esac
 cc -std=c11 $strict "$here/consumer.c" -o "$folder/shared" $(pkg-config --cflags --libs promptcache)
 needs "$folder/shared" yes
 LD_LIBRARY_PATH=$library "$folder/shared" $ask
+c++ -std=c++17 $strict "$here/consumer_hpp.cc" -o "$folder/header_cxx" \
+    $(pkg-config --cflags --libs promptcache)
+LD_LIBRARY_PATH=$library "$folder/header_cxx" $ask
 mkdir "$folder/static" # the linker prefers a shared library that lies beside a static one
 cp "$library/libpromptcache.a" "$folder/static"
 cc -std=c11 $strict "$here/consumer.c" -o "$folder/alone" -L"$folder/static" \
@@ -87,7 +91,7 @@ quietly cmake -S "$here/package" -B "$folder/package" -DCMAKE_PREFIX_PATH="$fold
 quietly cmake --build "$folder/package"
 needs "$folder/package/shared_c" yes
 needs "$folder/package/static_c" no
-for consumer in shared_c static_c shared_cxx; do
+for consumer in shared_c static_c shared_cxx header_cxx; do
     "$folder/package/$consumer" $ask || fail "$consumer has failed"
 done
 
@@ -95,6 +99,8 @@ echo "== header alone"
 echo '#include <promptcache.h>' >"$folder/header.c"
 cc -std=c11 $strict -fsyntax-only -I"$folder/usr/include" "$folder/header.c"
 c++ -std=c++17 $strict -fsyntax-only -x c++ -I"$folder/usr/include" "$folder/header.c"
+echo '#include <promptcache.hpp>' >"$folder/header.cc"
+c++ -std=c++17 $strict -fsyntax-only -I"$folder/usr/include" "$folder/header.cc"
 
 if grep -q '^PC_BUILD_TOOLS:BOOL=ON' "$build/CMakeCache.txt"; then
     echo "== installed program"

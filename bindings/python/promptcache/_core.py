@@ -40,9 +40,21 @@ def failed(kind: Any, error: BaseException, trace: Any) -> None:
 
 def unraisable(kind: Any, error: BaseException, trace: Any) -> None:
     """The same of a function whose caller takes no error, often in another thread."""
-    sys.unraisablehook(types.SimpleNamespace(  # type: ignore[arg-type]
+    said: Any = types.SimpleNamespace(
         exc_type=kind, exc_value=error, exc_traceback=trace, object=None,
-        err_msg="Exception ignored in a function that promptcache called"))
+        err_msg="Exception ignored in a function that promptcache called")
+    sys.unraisablehook(said)
+
+
+def extern(name: str, error: int = 0,
+           onerror: Callable[[Any, BaseException, Any], None] = failed
+           ) -> Callable[[_Function], _Function]:
+    """Makes a function that one of the raw layer, which the library calls. error: what it returns
+    if it raises."""
+    def decorate(function: _Function) -> _Function:
+        ffi.def_extern(name=name, error=error, onerror=onerror)(function)
+        return function
+    return decorate
 
 
 def raise_pending() -> None:
@@ -95,25 +107,22 @@ def _text(pointer: Any, size: int) -> str:
     return bytes(ffi.buffer(pointer, size)).decode("utf-8", "replace")
 
 
-@ffi.def_extern(name="py_poll", error=1, onerror=failed)  # type: ignore[misc]
+@extern("py_poll", 1)
 def _poll() -> int:
     return 0  # Python has looked for signals on the way here
 
 
-@ffi.def_extern(name="py_text_fn", error=lib.PC_ERR_CANCELLED,  # type: ignore[misc]
-                onerror=failed)
+@extern("py_text_fn", lib.PC_ERR_CANCELLED)
 def _on_text(user: Any, sample: int, text: Any, size: int) -> int:
     return _answer(_functions(user)["on_text"](sample, _text(text, size)))
 
 
-@ffi.def_extern(name="py_token_fn", error=lib.PC_ERR_CANCELLED,  # type: ignore[misc]
-                onerror=failed)
+@extern("py_token_fn", lib.PC_ERR_CANCELLED)
 def _on_token(user: Any, token: Any) -> int:
     return _answer(_functions(user)["on_token"](_api.Token(token).copied()))
 
 
-@ffi.def_extern(name="py_logits_fn", error=lib.PC_ERR_CANCELLED,  # type: ignore[misc]
-                onerror=failed)
+@extern("py_logits_fn", lib.PC_ERR_CANCELLED)
 def _on_logits(user: Any, sample: int, logits: Any, count: int) -> int:
     return _answer(_functions(user)["on_logits"](sample, borrowed_floats(logits, count)))
 
@@ -123,31 +132,31 @@ def _cancelled(user: Any) -> int:
 
 
 for _name in ("generate_options", "embed_options", "prefill_options"):
-    ffi.def_extern(name=f"py_{_name}_cancelled", error=1, onerror=failed)(_cancelled)
+    extern(f"py_{_name}_cancelled", 1)(_cancelled)
 
 
-@ffi.def_extern(name="py_progress_fn", error=1, onerror=failed)  # type: ignore[misc]
+@extern("py_progress_fn", 1)
 def _progress(user: Any, what: Any, done: int, total: int) -> int:
     function = _functions(user).functions.get("progress")
     return _answer(function and function(ffi.string(what).decode("utf-8", "replace"), done, total))
 
 
-@ffi.def_extern(name="py_log_fn", onerror=unraisable)  # type: ignore[misc]
+@extern("py_log_fn", onerror=unraisable)
 def _log(user: Any, level: int, line: Any) -> None:
     _functions(user)["log"](_api.LogLevel(level), ffi.string(line).decode("utf-8", "replace"))
 
 
-@ffi.def_extern(name="py_event_fn", onerror=unraisable)  # type: ignore[misc]
+@extern("py_event_fn", onerror=unraisable)
 def _on_event(user: Any, event: Any) -> None:
     _functions(user)["on_event"](_api.Event(event).copied())
 
 
-@ffi.def_extern(name="py_cache_options_on_bytes", onerror=unraisable)  # type: ignore[misc]
+@extern("py_cache_options_on_bytes", onerror=unraisable)
 def _on_bytes(user: Any, tier: int, size: int, budget: int) -> None:
     _functions(user)["on_bytes"](_api.Tier(tier), size, budget)
 
 
-@ffi.def_extern(name="py_memo_options_on_disabled", onerror=unraisable)  # type: ignore[misc]
+@extern("py_memo_options_on_disabled", onerror=unraisable)
 def _on_disabled(user: Any, bucket: int, loss: float, limit: float) -> None:
     _functions(user)["on_disabled"](bucket, loss, limit)
 

@@ -98,8 +98,7 @@ class _Run:
             self.done = size
         if end or lib.pc_sequence_finish(sequence) != lib.PC_FINISH_NONE:
             self._finish(self.sequence.error)
-        said: str = piece.decode("utf-8", "replace")
-        return said
+        return piece.decode("utf-8", "replace")
 
     def _finish(self, error: Optional[BaseException]) -> None:
         text = lib.pc_sequence_text(self.sequence._pointer, self.size)
@@ -112,7 +111,8 @@ class _Run:
     def text(self) -> str:
         with self.lock:
             if self.stats is None:
-                return self.sequence.text
+                text: str = self.sequence.text
+                return text
             return self.raw.decode("utf-8", "replace")
 
     def cancel(self) -> None:

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any, Dict, List, NamedTuple, Optional, Sequenc
 from . import _api
 from ._array import borrowed, empty, memory_of
 from ._context import Context
-from ._core import NULL, Handle, Options, check, new, takes
+from ._core import NULL, Handle, Options, check, extern, new, takes, unraisable
 from ._raw import ffi, lib
 
 if TYPE_CHECKING:
@@ -174,7 +174,7 @@ def split_pages(block: Any, pages: int, heads: int, k_dim: int, v_dim: int, dtyp
 _wrapped: Dict[int, Any] = {}  # by address of the handle, until the library releases them
 
 
-@ffi.def_extern(name="py_segment_wrap_release")  # type: ignore[misc]
+@extern("py_segment_wrap_release", onerror=unraisable)
 def _release(user: Any) -> None:
     _wrapped.pop(int(ffi.cast("uintptr_t", user)), None)
 

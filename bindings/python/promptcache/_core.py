@@ -46,7 +46,7 @@ def unraisable(kind: Any, error: BaseException, trace: Any) -> None:
     sys.unraisablehook(said)
 
 
-def extern(name: str, error: int = 0,
+def extern(name: str, error: Optional[int] = None,
            onerror: Callable[[Any, BaseException, Any], None] = failed
            ) -> Callable[[_Function], _Function]:
     """Makes a function that one of the raw layer, which the library calls. error: what it returns

@@ -212,6 +212,8 @@ def memory_of(array: Any, name: str = "array", writable: bool = False) -> Memory
         except TypeError:
             raise TypeError(f"{name}: an array is needed (numpy, a buffer, or DLPack), not "
                             f"{type(array).__name__}") from None
+    if any(stride < 0 for stride in memory.strides):
+        raise ValueError(f"{name}: the array runs backwards")
     if writable and not memory.writable:
         raise ValueError(f"{name}: the array cannot be written to")
     return memory

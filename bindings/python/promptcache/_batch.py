@@ -172,8 +172,7 @@ class Sequence(Handle):
     def fork(self, **sampling: Unpack[_api.Sampling]) -> Sequence:
         """A second continuation of everything so far, over the same memory. It joins the batch of
         this one. Its options are those of this one, but for sampling."""
-        made = Options("pc_fork_options", {}) if not sampling else None
-        struct = made.c if made else new("pc_fork_options")
+        struct = new("pc_fork_options")
         drawn = None
         if sampling:
             drawn = Options("pc_sampling", dict(sampling), call="fork")

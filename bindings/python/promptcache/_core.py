@@ -112,17 +112,17 @@ def _poll() -> int:
     return 0  # Python has looked for signals on the way here
 
 
-@extern("py_text_fn", lib.PC_ERR_CANCELLED)
+@extern("py_text_fn", lib.PC_ERR_INTERNAL)
 def _on_text(user: Any, sample: int, text: Any, size: int) -> int:
     return _answer(_functions(user)["on_text"](sample, _text(text, size)))
 
 
-@extern("py_token_fn", lib.PC_ERR_CANCELLED)
+@extern("py_token_fn", lib.PC_ERR_INTERNAL)
 def _on_token(user: Any, token: Any) -> int:
     return _answer(_functions(user)["on_token"](_api.Token(token).copied()))
 
 
-@extern("py_logits_fn", lib.PC_ERR_CANCELLED)
+@extern("py_logits_fn", lib.PC_ERR_INTERNAL)
 def _on_logits(user: Any, sample: int, logits: Any, count: int) -> int:
     return _answer(_functions(user)["on_logits"](sample, borrowed_floats(logits, count)))
 

@@ -124,6 +124,7 @@ class _Run:
         self.cancel()
         with self.lock:
             if self.stats is None:
+                lib.pc_batch_step(self.batch._pointer)  # which only sees that it was cancelled
                 self._finish(None)
 
 

@@ -247,6 +247,9 @@ def generate(prompt: Prompt, cache: Optional[Cache], keywords: Any) -> Answer:
     texts: List[List[str]] = [[] for _ in range(max(1, keywords.get("samples") or 1))]
     tokens: List[_api.Token] = []
     told, told_token = keywords.get("on_text"), keywords.get("on_token")
+    for name, function in (("on_text", told), ("on_token", told_token)):
+        if function is not None and not callable(function):
+            raise TypeError(f"{name}: a function is needed, not {type(function).__name__}")
 
     def on_text(sample: int, text: str) -> Any:
         texts[sample].append(text)

@@ -1,0 +1,80 @@
+#!/usr/bin/env python3
+"""Type hints: mypy --strict of the package and of a program that uses it. Catches: a hint that is
+missing or wrong, an option whose keyword a type checker does not know.
+
+usage: test_types.py FOLDER     FOLDER: that holds the package promptcache"""
+import os
+import subprocess
+import sys
+import tempfile
+
+PROGRAM = """
+import promptcache
+from promptcache import Batch, Cache, Finish, Model, Prompt, Schema, Sequence
+
+model = Model.load("x.gguf", compute="f32")
+schema = Schema.load(model, "x.pml")
+prompt = Prompt.load(schema, "y.pml")
+cache = Cache(disk_path="z", ram_bytes=1 << 30)
+answer = prompt.generate(cache, max_tokens=3, temperature=0.5, stop_strings=["a"],
+                         on_text=lambda sample, text: None)
+text: str = answer.text
+cached: int = answer.stats.tokens_cached
+finish: Finish = answer.finish
+for piece in prompt.stream(cache, keep=True):
+    length: int = len(piece)
+
+
+async def main() -> None:
+    async for piece in prompt.stream(cache):
+        print(piece.upper())
+
+
+batch = Batch(model)
+sequence = batch.add(Sequence(prompt, cache, keep=True))
+going_on: bool = batch.step()
+tokens: list[int] = sequence.tokens
+"""
+# Each line is an error that a type checker must find.
+WRONG = ['prompt.generate(cache, max_token=3)', 'prompt.generate(cache, max_tokens="3")',
+         'Cache(disk_path=3)', 'number: int = answer.text', 'prompt.stream().nothing()']
+
+
+def mypy(folder, *what):
+    options = ["--strict", "--no-error-summary", "--cache-dir", os.path.join(folder, "cache")]
+    version = subprocess.run([sys.executable, "-m", "mypy", "--version"], capture_output=True,
+                             text=True).stdout.split()[1]
+    if tuple(map(int, version.split(".")[:2])) < (1, 7):
+        options.append("--enable-incomplete-feature=Unpack")
+    done = subprocess.run([sys.executable, "-m", "mypy", *options, *what], capture_output=True,
+                          text=True, env={**os.environ, "MYPYPATH": sys.argv[1]})
+    return done.stdout + done.stderr
+
+
+def main():
+    if subprocess.run([sys.executable, "-m", "mypy", "--version"],
+                      capture_output=True).returncode:
+        print("skipped: mypy is not installed")
+        sys.exit(77)
+    with tempfile.TemporaryDirectory() as folder:
+        path = os.path.join(folder, "program.py")
+        with open(path, "w", encoding="utf-8") as file:
+            file.write(PROGRAM)
+        said = mypy(folder, "-p", "promptcache")
+        others = ("promptcache/programs", "promptcache/transformers")
+        faults = [line for line in said.splitlines() if "error:" in line
+                  and not any(other in line for other in others)]
+        faults += [line for line in mypy(folder, path).splitlines() if "error:" in line
+                   and "program.py" in line]
+        with open(path, "a", encoding="utf-8") as file:
+            file.write("\n".join(WRONG) + "\n")
+        found = mypy(folder, path)
+        first = PROGRAM.count("\n") + 1
+        faults += [f"not found: {line}" for index, line in enumerate(WRONG)
+                   if f"program.py:{first + index}: error" not in found]
+        print("\n".join(faults) or "no fault")
+        sys.exit(bool(faults))
+
+
+if __name__ == "__main__":
+    main()

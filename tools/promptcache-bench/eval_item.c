@@ -1,0 +1,159 @@
+/* Reads and checks rows of LongBench's form, and scores answers to them. */
+#include "eval_item.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "score.h"
+
+static int fault(const json_lines *at, const char *key, const char *cause)
+{
+    return plain_error("%s:%zu: %s: %s", at->path, at->line, key, cause);
+}
+
+static const char *type_name(const json_t *value)
+{
+    static const char *const names[] = {"an object", "a list",        "a text",        "a number",
+                                        "a number",  "a truth value", "a truth value", "null"};
+    return value ? names[json_typeof(value)] : "missing";
+}
+
+static int wrong_type(const json_lines *at, const char *key, const char *needed,
+                      const json_t *value)
+{
+    char cause[96];
+    snprintf(cause, sizeof cause, value ? "%s is needed, not %s" : "%s is needed; it is %s", needed,
+             type_name(value));
+    return fault(at, key, cause);
+}
+
+/* A text; of an absent or null one `*out` stays if it is set already. */
+static int read_string(const json_lines *at, const json_t *row, const char *key, const char **out)
+{
+    const json_t *value = json_object_get(row, key);
+    if (*out && (!value || json_is_null(value)))
+        return EXIT_OK;
+    if (!json_is_string(value))
+        return wrong_type(at, key, "a text", value);
+    *out = json_string_value(value);
+    return EXIT_OK;
+}
+
+static int read_identity(eval_item *item, const json_lines *at, const eval_options *o)
+{
+    const json_t *id = json_object_get(item->row, "_id");
+    const json_t *length = json_object_get(item->row, "length");
+    item->dataset = o->dataset ? o->dataset : "";
+    item->id = json_is_string(id) ? json_string_value(id) : "";
+    item->length = -1;
+    if (length && !json_is_null(length)) {
+        item->length = (long)json_integer_value(length);
+        if (!json_is_integer(length))
+            return wrong_type(at, "length", "a whole number", length);
+    }
+    return read_string(at, item->row, "dataset", &item->dataset);
+}
+
+/* The measure: --metric, the row's (of predictions), the template's. */
+static int find_metric(eval_item *item, const json_lines *at, const eval_options *o,
+                       const task_templates *templates, int is_prediction)
+{
+    const char *name = "";
+    int code = is_prediction ? read_string(at, item->row, "metric", &name) : EXIT_OK;
+    if (code != EXIT_OK)
+        return code;
+    if (templates && *item->dataset && !(item->task = templates_find(templates, item->dataset))) {
+        char cause[160];
+        snprintf(cause, sizeof cause, "there is no template of '%.80s'", shown(item->dataset));
+        return fault(at, "dataset", cause);
+    }
+    if (!is_prediction && !item->task)
+        return fault(at, "dataset", "a text is needed, or --dataset");
+    item->metric = o->metric ? (int)o->metric - 1 : item->task ? item->task->metric : -1;
+    for (int i = 0; *name && !o->metric; i++) {
+        if (!score_names[i])
+            return fault(at, "metric", "it is none of " SCORE_CHOICES);
+        if (!strcmp(score_names[i], name)) {
+            item->metric = i;
+            break;
+        }
+    }
+    return item->metric < 0
+               ? fault(at, "metric", "one of the key, --metric and --templates is needed")
+               : EXIT_OK;
+}
+
+static int check_strings(const json_lines *at, const char *key, const json_t *list)
+{
+    for (size_t i = 0; i < json_array_size(list); i++)
+        if (!json_is_string(json_array_get(list, i)))
+            return wrong_type(at, key, "a list of texts", json_array_get(list, i));
+    return EXIT_OK;
+}
+
+static int check_answers(const eval_item *item, const json_lines *at)
+{
+    const json_t *answers = json_object_get(item->row, "answers");
+    const json_t *classes = json_object_get(item->row, "all_classes");
+    int code;
+    if (!json_is_array(answers))
+        return wrong_type(at, "answers", "a list of texts", answers);
+    if (!json_array_size(answers))
+        return fault(at, "answers", "the list is empty");
+    if (classes && !json_is_null(classes) && !json_is_array(classes))
+        return wrong_type(at, "all_classes", "a list of texts", classes);
+    if ((code = check_strings(at, "answers", answers)) != EXIT_OK
+        || (code = check_strings(at, "all_classes", classes)) != EXIT_OK)
+        return code;
+    for (size_t i = 0; i < json_array_size(answers); i++) {
+        const char *why = score_refuses(item->metric, json_string_value(json_array_get(answers, i)),
+                                        json_array_size(classes));
+        if (why) {
+            char cause[160];
+            snprintf(cause, sizeof cause, "answer %zu %s", i + 1, why);
+            return fault(at, "answers", cause);
+        }
+    }
+    return EXIT_OK;
+}
+
+int eval_item_read(eval_item *item, const json_t *row, const json_lines *at, const eval_options *o,
+                   const task_templates *templates, int is_prediction)
+{
+    int code;
+    *item = (eval_item){.row = row};
+    if ((code = read_identity(item, at, o)) != EXIT_OK
+        || (code = find_metric(item, at, o, templates, is_prediction)) != EXIT_OK
+        || (code = check_answers(item, at)) != EXIT_OK)
+        return code;
+    if (is_prediction)
+        return read_string(at, row, json_object_get(row, "pred") ? "pred" : "prediction",
+                           &item->pred);
+    if ((code = read_string(at, row, "input", &item->input)) != EXIT_OK
+        || (code = read_string(at, row, "context", &item->context)) != EXIT_OK)
+        return code;
+    return *item->context ? EXIT_OK : fault(at, "context", "it is empty");
+}
+
+double eval_item_score(const eval_item *item, const char *answer)
+{
+    const json_t *answers = json_object_get(item->row, "answers");
+    const json_t *list = json_object_get(item->row, "all_classes");
+    size_t count = json_array_size(list);
+    const char **classes = malloc((count + 1) * sizeof *classes);
+    char *text = strdup(answer);
+    const char *scored = text && item->task && item->task->first_line ? score_first_line(text)
+                                                                      : text;
+    double best = classes && text ? 0 : NAN;
+    for (size_t i = 0; classes && i < count; i++)
+        classes[i] = json_string_value(json_array_get(list, i));
+    for (size_t i = 0; i < json_array_size(answers) && best >= 0; i++) {
+        score_item s = {scored, json_string_value(json_array_get(answers, i)), classes, count};
+        double score = score_one(item->metric, &s);
+        best = score >= 0 && score < best ? best : score; /* NaN stays */
+    }
+    free(text);
+    free(classes);
+    return best;
+}

@@ -1,5 +1,5 @@
 /* bench ttft: time to the first token of a prompt whose prefix is cached, against the full prefill,
- * in turn.
+ * in turn. --contexts: the same by length, with copies of cached states beside (ttft_sweep.h).
  *
  * The bound of each is the longer of two times: to read the weights it needs once (of experts,
  * those that uniform routing selects), and to do its arithmetic at the peak of the machine,
@@ -12,9 +12,12 @@
 #include "bench.h"
 #include "bench_model.h"
 #include "machine.h"
+#include "ttft_sweep.h"
 
 typedef struct arguments {
-    const char *model, *shape;
+    const char *model, *shape, *contexts, *plot;
+    long lengths[SWEEP_LENGTHS]; /* of --contexts */
+    size_t length_count;
     long context, fresh, repeats, compute, kv;
     int json;
 } arguments;
@@ -180,6 +183,55 @@ static int measure(const arguments *a, bench *b)
     return code;
 }
 
+/* ------------------------------------------------------------------------ sweep */
+
+/* One length: in turn by each way, with new tokens at the end of every run. */
+static int sweep_length(const arguments *a, bench *b, sweep_row *row)
+{
+    static const uint32_t ways[SWEEP_WAYS] = {PC_BASELINE_PREFILL, PC_BASELINE_COPIES,
+                                              PC_BASELINE_NONE};
+    double seconds[SWEEP_WAYS][SWEEP_REPEATS];
+    int code = EXIT_OK;
+    for (long i = -1; i < a->repeats && code == EXIT_OK; i++) /* -1 fills the cache */
+        for (int way = i < 0 ? SWEEP_SHARE : 0; way < SWEEP_WAYS && code == EXIT_OK; way++) {
+            pc_cache *cache = ways[way] == PC_BASELINE_PREFILL ? NULL : b->cache;
+            pc_prompt *prompt = NULL;
+            pc_stats stats;
+            code = new_prompt(b, a, (uint64_t)(i * SWEEP_WAYS + way + 3), &prompt);
+            if (code == EXIT_OK)
+                code = once(prompt, cache, ways[way], &stats);
+            pc_prompt_free(prompt);
+            if (code == EXIT_OK && i >= 0)
+                seconds[way][i] = stats.seconds_ttft;
+            if (code == EXIT_OK)
+                row->bytes = (double)stats.bytes_reused;
+        }
+    for (int way = 0; way < SWEEP_WAYS && code == EXIT_OK; way++)
+        sweep_set(row, way, seconds[way], (size_t)a->repeats);
+    return code;
+}
+
+static int sweep(const arguments *a, bench *b)
+{
+    sweep_row rows[SWEEP_LENGTHS];
+    int code = EXIT_OK;
+    for (size_t i = 0; i < a->length_count && code == EXIT_OK; i++) {
+        arguments one = *a;
+        one.context = a->lengths[i];
+        rows[i] = (sweep_row){.context = one.context, .fresh = one.fresh};
+        code = sweep_length(&one, b, &rows[i]);
+        if (code == EXIT_OK)
+            fprintf(stderr, "context %ld: recomputed %.1f ms, copied %.1f ms, shared %.1f ms\n",
+                    one.context, rows[i].median[SWEEP_RECOMPUTE], rows[i].median[SWEEP_COPY],
+                    rows[i].median[SWEEP_SHARE]);
+    }
+    if (code == EXIT_OK)
+        sweep_print(rows, a->length_count, a->json);
+    return code == EXIT_OK && a->plot ? sweep_plot(rows, a->length_count, a->plot) : code;
+}
+
+/* ---------------------------------------------------------------- command line */
+
 static int load(const arguments *a, bench *b)
 {
     pc_model_options options = PC_MODEL_OPTIONS_INIT;
@@ -212,13 +264,33 @@ static int load_and_measure(const arguments *a)
     int code;
     b.info = (pc_model_info)PC_MODEL_INFO_INIT;
     watch_interrupt();
-    if ((code = load(a, &b)) == EXIT_OK)
-        code = measure(a, &b);
+    if ((code = plot_may_write(a->plot)) == EXIT_OK && (code = load(a, &b)) == EXIT_OK)
+        code = a->contexts ? sweep(a, &b) : measure(a, &b);
     free(b.tokens);
     pc_cache_free(b.cache);
     pc_model_free(b.model);
     pc_context_free(b.context);
     return code;
+}
+
+/* --contexts: `context` becomes the longest. -1, or the exit code. */
+static int read_lengths(arguments *a)
+{
+    if (!a->contexts)
+        return a->plot ? usage_error(&bench_ttft, "--plot needs --contexts") : -1;
+    a->length_count = read_numbers(a->contexts, a->lengths, SWEEP_LENGTHS);
+    if (!a->length_count)
+        return usage_error(&bench_ttft,
+                           "--contexts %s: up to %d lengths are needed, as in 256,1024",
+                           a->contexts, SWEEP_LENGTHS);
+    a->context = 0;
+    for (size_t i = 0; i < a->length_count; i++) {
+        if (a->lengths[i] <= a->fresh || a->lengths[i] > 1 << 24)
+            return usage_error(&bench_ttft, "--contexts: %ld is not between --new %ld and %d",
+                               a->lengths[i], a->fresh, 1 << 24);
+        a->context = a->lengths[i] > a->context ? a->lengths[i] : a->context;
+    }
+    return -1;
 }
 
 static int run_command_line(int argc, char **argv)
@@ -229,6 +301,12 @@ static int run_command_line(int argc, char **argv)
          NULL, 0, 0},
         {"model", OPTION_PATH, &a.model, "a real model instead", NULL, 0, 0},
         {"context", OPTION_NUMBER, &a.context, "tokens of the prompt (4096)", NULL, 2, 1 << 24},
+        {"contexts", OPTION_TEXT, &a.contexts,
+         "a sweep over such lengths, as in 256,1024,4096: recomputed, from copies of cached "
+         "states, "
+         "from shared ones",
+         NULL, 0, 0},
+        {"plot", OPTION_FILE, &a.plot, "SVG file that gets the curves of --contexts", NULL, 0, 0},
         {"new", OPTION_NUMBER, &a.fresh,
          "tokens at its end that are not cached (64; whole blocks of 64 are reused)", NULL, 1,
          1 << 24},
@@ -246,6 +324,8 @@ static int run_command_line(int argc, char **argv)
         return code;
     if (a.shape && a.model)
         return usage_error(&bench_ttft, "--shape and --model exclude each other");
+    if ((code = read_lengths(&a)) >= 0)
+        return code;
     if (a.fresh >= a.context)
         return usage_error(&bench_ttft, "--new %ld leaves nothing of --context %ld for the cache",
                            a.fresh, a.context);

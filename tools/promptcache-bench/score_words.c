@@ -222,7 +222,8 @@ int words_plain(score_words *w, const char *text, size_t size, int zh)
     end = at + size;
     for (size_t n; at < end; at += n) {
         uint32_t c = words_character(at, &n);
-        int alone = zh && (is_chinese(c) || is_ascii_sign(c) || is_chinese_sign(at, n));
+        int alone = zh && !is_blank(c)
+                    && (is_chinese(c) || is_ascii_sign(c) || is_chinese_sign(at, n));
         if ((alone || is_blank(c)) && at > word)
             add_word(w, word, at);
         if (alone)

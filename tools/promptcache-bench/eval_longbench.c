@@ -153,8 +153,9 @@ static int skip(evaluation *e, const eval_item *item, unsigned modes)
             program_name, e->lines.path, e->lines.line);
     for (size_t m = 0; m < EVAL_MODE_COUNT && code == EXIT_OK; m++)
         if (modes >> m & 1)
-            code = eval_results_add(&e->results, &e->lines, item, eval_modes[m].name,
-                                    json_pack("{s:s}", "skipped", "too long"));
+            code = eval_results_add(
+                &e->results, &e->lines, item, eval_modes[m].name,
+                json_pack("{s:s,s:s}", "metric", score_names[item->metric], "skipped", "too long"));
     return code;
 }
 

@@ -5,7 +5,7 @@
 
 #include "eval_results.h"
 
-/* Rows of one data set, range of lengths and mode. */
+/* Rows of one data set, measure, range of lengths and mode. */
 typedef struct group {
     const char *dataset, *metric, *mode;
     int range; /* of lengths; 0: all */
@@ -44,9 +44,12 @@ static group *group_of(summary *s, const json_t *row, int by_length)
     group *g = s->groups;
     for (; g < s->groups + s->count; g++)
         if (g->range == range && !strcmp(g->dataset, text_of(row, "dataset"))
-            && !strcmp(g->mode, text_of(row, "mode")))
+            && !strcmp(g->metric, text_of(row, "metric")) && !strcmp(g->mode, text_of(row, "mode")))
             return g;
-    *g = (group){.dataset = text_of(row, "dataset"), .mode = text_of(row, "mode"), .range = range};
+    *g = (group){.dataset = text_of(row, "dataset"),
+                 .metric = text_of(row, "metric"),
+                 .mode = text_of(row, "mode"),
+                 .range = range};
     if (!(g->ttft = malloc((s->row_count + 1) * sizeof *g->ttft)))
         return NULL;
     s->count++;
@@ -73,7 +76,6 @@ static void add_row(summary *s, group *g, const json_t *row)
         g->skipped++;
         return;
     }
-    g->metric = text_of(row, "metric");
     g->items++;
     g->score += json_number_value(json_object_get(row, "score"));
     g->tokens += json_number_value(json_object_get(row, "tokens"));
@@ -100,7 +102,8 @@ static double difference(const summary *s, const group *g)
 {
     for (const group *f = s->groups; f < s->groups + s->count; f++)
         if (f != g && !strcmp(f->mode, eval_modes[0].name) && f->range == g->range
-            && !strcmp(f->dataset, g->dataset) && f->items == g->items)
+            && !strcmp(f->dataset, g->dataset) && !strcmp(f->metric, g->metric)
+            && f->items == g->items)
             return score_of(g) - score_of(f);
     return NAN;
 }
@@ -136,10 +139,9 @@ static line line_of(const summary *s, group *g)
 
 static void print_row_json(const group *g, const line *l)
 {
-    json_t *row = json_pack("{s:s,s:s,s:s,s:I,s:I,s:I}", "dataset", g->dataset, "metric",
-                            g->metric ? g->metric : "", "mode", g->mode, "items",
-                            (json_int_t)g->items, "skipped", (json_int_t)g->skipped, "cut",
-                            (json_int_t)g->cut);
+    json_t *row = json_pack("{s:s,s:s,s:s,s:I,s:I,s:I}", "dataset", g->dataset, "metric", g->metric,
+                            "mode", g->mode, "items", (json_int_t)g->items, "skipped",
+                            (json_int_t)g->skipped, "cut", (json_int_t)g->cut);
     const struct {
         const char *name;
         double value;
@@ -171,7 +173,7 @@ static void print_row_csv(const group *g, const line *l)
                               l->low,   l->high,       l->tokens, l->cached};
     print_field(g->dataset);
     print_field(range_names[g->range]);
-    print_field(g->metric ? g->metric : "");
+    print_field(g->metric);
     printf("%s,%zu,%zu,%zu", g->mode, g->items, g->skipped, g->cut);
     for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++)
         if (isfinite(numbers[i]))
@@ -194,7 +196,7 @@ static void print_row_text(const group *g, const line *l)
     char times[48] = "-";
     if (isfinite(l->ttft))
         snprintf(times, sizeof times, "%.2f (%.2f to %.2f)", l->ttft, l->low, l->high);
-    printf("%-20s %-14s %-11s", shown(g->dataset), g->metric ? g->metric : "", g->mode);
+    printf("%-20s %-14s %-11s", shown(g->dataset), g->metric, g->mode);
     if (g->range)
         printf(" %-13s", range_names[g->range]);
     printf(" %5zu", g->items);

@@ -24,6 +24,7 @@ from ._prompt import Prompt, PromptBuilder, format_chat
 from ._raw import ffi as _ffi
 from ._raw import lib as _lib
 from ._schema import Schema, SchemaBuilder
+from .programs import Program, ProgramError, ProgramPrompt, prompt_program
 from ._segment import Pages, Segment, Span, States
 
 __version__: str = _ffi.string(_lib.pc_version()).decode()
@@ -33,5 +34,6 @@ __all__ = [
     "Message", "Model", "Pages", "Prefilled", "Prompt", "PromptBuilder", "Schema", "SchemaBuilder",
     "Segment", "Sequence", "Span", "States", "Stream", "Wanted", "attention", "base_key", "embed",
     "evaluate", "forget_sequence", "format_chat", "plugins", "prefill", "segment_key",
+    "Program", "ProgramError", "ProgramPrompt", "prompt_program",
     *_api.__all__, *_errors.__all__,
 ]

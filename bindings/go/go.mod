@@ -1,3 +1,0 @@
-module promptcache
-
-go 1.19

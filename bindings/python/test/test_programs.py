@@ -1,0 +1,579 @@
+#!/usr/bin/env python3
+"""Prompt programs. Catches: a program whose schema or prompt is not what its source means (compared
+with an interpreter of its own, and with PML written by hand); a text that is altered on its way; a
+faulty program that is compiled, or whose error names another line or cause; a call with wrong
+arguments that makes a prompt; snippets of the page that do not run.
+
+usage: test_programs.py ROOT     ROOT: of the project; PYTHONPATH has the package
+PC_TEST_LONG=1: more random programs. PC_TEST_SEED=N: begins with another."""
+import contextlib
+import doctest
+import io
+import linecache
+import os
+import re
+import subprocess
+import sys
+import textwrap
+import time
+import typing
+import unittest
+from collections.abc import Collection
+from typing import Annotated, Literal
+
+sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
+import program_meaning as meaning
+from program_faults import FAULTS, PRELUDE
+from program_meaning import Season
+
+import promptcache
+from promptcache import programs
+from promptcache.programs import ProgramError
+
+ROOT = sys.argv.pop(1) if len(sys.argv) > 1 else "."
+LONG = os.environ.get("PC_TEST_LONG") == "1"
+SEED = int(os.environ.get("PC_TEST_SEED", "1"))
+KNOWN = {**{name: getattr(programs, name) for name in programs.__all__}, "Annotated": Annotated,
+         "Literal": Literal, "Collection": Collection, "Season": Season, "typing": typing}
+
+
+def run(source, **names):
+    """Runs source as a file; gives its names."""
+    run.count += 1
+    filename = f"<program {run.count}>"
+    linecache.cache[filename] = (len(source), None, source.splitlines(True), filename)
+    scope = {**KNOWN, **names, "__name__": filename}
+    exec(compile(source, filename, "exec"), scope)
+    return scope
+
+
+run.count = 0
+MODEL_FILE = os.path.abspath(os.path.join(ROOT, "models/demo/demo.gguf"))
+MODEL = promptcache.Model.load(MODEL_FILE)
+
+
+def layout(schema):
+    return [(item.kind, item.path, item.depth, item.text, item.start, item.length, item.flags)
+            for item in schema.items]
+
+
+def parts(prompt):
+    return [(part.kind, part.path, part.start, list(part.tokens)) for part in prompt.parts]
+
+
+def outcome(make):
+    """What a call gives, or the error that it ends with."""
+    try:
+        return make()
+    except promptcache.Error as error:
+        return type(error).__name__
+
+
+def build(builder, elements):
+    """A meaning without PML."""
+    for e in elements:
+        if e[0] == "text":
+            builder.text(e[1])
+        elif e[0] == "room":
+            builder.parameter(e[1], e[2].length, e[2].scaffold)
+        elif e[0] == "module":
+            with builder.module(e[1], uncached=not e[2]):
+                build(builder, e[3])
+        elif e[0] == "union":
+            with builder.union(e[1]):
+                build(builder, e[2])
+        else:
+            with builder.turn(e[1]):
+                build(builder, e[2])
+
+
+class Random(unittest.TestCase):
+    """Programs against the interpreter of their meaning."""
+
+    def make(self, seed, exact):
+        generator = meaning.Generator(seed, exact)
+        made = generator.programs()
+        writer = meaning.Writer(generator.rng)
+        for program in made:
+            writer.program(program)
+        self.source = "\n".join(writer.lines)
+        try:
+            compiled = run(self.source)[made[-1].name]
+        except SyntaxError as error:
+            self.fail(f"seed {seed}: line {error.lineno}: {error}\n{self.source}")
+        return generator, made[-1], compiled, meaning.Meaning(made[-1]).root()
+
+    def check_prompts(self, seed, generator, program, compiled, elements, schema, mine):
+        for _ in range(6):
+            values = {name: kind.random_value(generator.rng)
+                      for name, kind in program.kinds.items()}
+            filled = compiled(**values)
+            pml = meaning.prompt_text(program.name, elements, values, program.last)
+            wanted = outcome(lambda: parts(promptcache.Prompt.parse(mine, pml)))
+            got = outcome(lambda: parts(promptcache.Prompt.parse(schema, filled.pml)))
+            self.assertEqual(got, wanted, f"seed {seed}\n{self.source}\n{pml}\n{filled.pml}")
+            built = outcome(lambda: parts(filled.prompt(schema)))
+            if wanted != "LimitError":  # positions of PML's errors are others
+                self.assertEqual(built, wanted, f"seed {seed}\n{self.source}\n{pml}")
+            self.count[wanted if isinstance(wanted, str) else "prompts"] = \
+                self.count.get(wanted if isinstance(wanted, str) else "prompts", 0) + 1
+
+    def test_meaning(self):
+        """Layouts and prompts are those of PML that is written from the same tree."""
+        self.count = {}
+        for seed in range(SEED, SEED + (3000 if LONG else 300)):
+            generator, program, compiled, elements = self.make(seed, exact=False)
+            hand = meaning.schema_text(program.name, elements)
+            mine = outcome(lambda: promptcache.Schema.parse(MODEL, hand))
+            theirs = outcome(lambda: promptcache.Schema.parse(MODEL, compiled.schema))
+            built = outcome(lambda: compiled.compile(MODEL))
+            if isinstance(mine, str):
+                self.assertEqual((theirs, built), (mine, mine), f"seed {seed}\n{self.source}")
+                self.count[mine] = self.count.get(mine, 0) + 1
+                continue
+            for schema in (theirs, built):
+                self.assertNotIsInstance(schema, str, f"seed {seed}\n{self.source}\n{hand}")
+                self.assertEqual(layout(schema), layout(mine), f"seed {seed}\n{self.source}\n{hand}"
+                                                               f"\n{compiled.schema}")
+            self.check_prompts(seed, generator, program, compiled, elements, theirs, mine)
+        print(self.count)
+        self.assertGreater(self.count["prompts"], 1200)
+
+    def test_exact_texts(self):
+        """compile() keeps every character; PML is refused, or has the same layout."""
+        refused = 0
+        for seed in range(10000, 10000 + (600 if LONG else 60)):
+            _, program, compiled, elements = self.make(seed, exact=True)
+            builder = promptcache.SchemaBuilder(MODEL, program.name)
+            build(builder, elements)
+            wanted = outcome(lambda: layout(builder.schema()))
+            self.assertEqual(outcome(lambda: layout(compiled.compile(MODEL))), wanted,
+                             f"seed {seed}\n{self.source}")
+            try:
+                pml = compiled.schema
+            except ProgramError as error:
+                refused += 1
+                self.assertRegex(error.reason, "^PML ")
+                self.assertGreater(error.lineno, 0)
+                continue
+            self.assertEqual(outcome(lambda: layout(promptcache.Schema.parse(MODEL, pml))), wanted)
+        self.assertGreater(refused, 10)
+
+
+class Faults(unittest.TestCase):
+    """Programs that cannot be compiled."""
+
+    def test_line_and_reason(self):
+        for reason, parameters, body in FAULTS:
+            source = (PRELUDE + f"@prompt_program\ndef faulty({parameters}):\n"
+                      + textwrap.indent(body, "    "))
+            lines = source.split("\n")
+            first = next(n for n, line in enumerate(lines) if line.startswith("def faulty"))
+            marked = [n for n, line in enumerate(lines) if line.endswith("#!")] or [first]
+            with self.subTest(parameters=parameters, body=body):
+                with self.assertRaises(ProgramError) as caught:
+                    run(source)
+                error = caught.exception
+                said = re.sub(r"LINE\+(\d+)", lambda n: str(first + 1 + int(n[1])), reason)
+                self.assertRegex(error.reason, said)
+                self.assertEqual(error.lineno, marked[0] + 1, error.reason)
+                self.assertEqual(error.text, lines[marked[0]])
+                self.assertTrue(error.filename.startswith("<program"))
+                self.assertTrue(1 <= error.offset <= len(error.text))
+        self.assertGreaterEqual(len(FAULTS), 60)
+
+
+def file(*names):
+    with open(os.path.join(ROOT, *names), encoding="utf-8") as text:
+        return text.read()
+
+
+class Examples(unittest.TestCase):
+    """Programs that say what the examples of PML say."""
+
+    def check(self, schema, hand, filled, prompt):
+        self.assertEqual(layout(schema), layout(hand))
+        self.assertEqual(parts(filled.prompt(schema)), parts(prompt))
+        self.assertEqual(parts(promptcache.Prompt.parse(hand, filled.pml)), parts(prompt))
+
+    def test_city_guide(self):
+        pml = os.path.join(ROOT, "examples/pml")
+        hand = promptcache.Schema.load(MODEL, os.path.join(pml, "city-guide.pml"))
+        texts = dict(re.findall(r'name="(\w+)">([^<]+)</module>',
+                                file("examples/pml/city-guide.pml")))
+        guide = run("""
+@prompt_program(name="city-guide")
+def guide(city: Literal["lisbon", "oslo", "kyoto"], days: Text[4] = "", museum: bool = False,
+          cafe: bool = False, train: bool = False, guide: bool = False, question: str = ""):
+    system("Answer from the notes.")
+    " "
+    with module("trip"):
+        f"Trip plan. The length of the trip is {days} days. The budget of the trip is 900 euros. "
+        "The leader of the trip is Clara Holt."
+    " "
+    match city:
+        case "lisbon":
+            named("lisbon")
+            TEXTS["lisbon"]
+        case "oslo":
+            named("oslo")
+            TEXTS["oslo"]
+        case "kyoto":
+            named("kyoto")
+            TEXTS["kyoto"]
+    " "
+    if museum:
+        TEXTS["museum"]
+    " "
+    if cafe:
+        TEXTS["cafe"]
+    " "
+    if train:
+        TEXTS["train"]
+    " "
+    if guide:
+        TEXTS["guide"]
+    " "
+    user(question)
+""", TEXTS=texts)["guide"]
+        schema = guide.compile(MODEL)
+        for name, filled in (
+                ("city-guide-prompt.pml",
+                 guide("lisbon", "5", True, True, True, True, "What is the hotel in Lisbon?")),
+                ("city-guide-days-prompt.pml",
+                 guide("kyoto", "12", True, train=True, question="How many days is the trip?"))):
+            self.check(schema, hand, filled, promptcache.Prompt.load(hand, os.path.join(pml, name)))
+        self.assertEqual(layout(promptcache.Schema.parse(MODEL, guide.schema)), layout(hand))
+
+    def test_employees(self):
+        """A loop over data, of which a prompt chooses some."""
+        text = re.sub(r">\s+<", "><", file("examples/pml/employees.pml"))
+        hand = promptcache.Schema.parse(MODEL, text)
+        staff = re.findall(r'name="([\w-]+)">([^<]+)</module>', text)
+        employees = run("""
+@prompt_program
+def employees(chosen: Collection[str], question: str):
+    system("Use the notes to answer.")
+    for name, text_of in STAFF:
+        named(name)
+        if name in chosen:
+            text_of
+    user(question)
+""", STAFF=staff)["employees"]
+        asked = file("examples/pml/employees-prompt.pml")
+        schema = employees.compile(MODEL)
+        filled = employees(re.findall(r"<([\w-]+)/>", asked), "What is the desk of Peter Novak?")
+        self.check(schema, hand, filled, promptcache.Prompt.parse(hand, asked))
+        self.assertEqual(filled.prompt(schema).generate().text, "The desk of Peter Novak is 368.")
+
+    def test_example(self):
+        """examples/python/travel_program.py answers."""
+        done = subprocess.run([sys.executable, "examples/python/travel_program.py", MODEL_FILE],
+                              cwd=ROOT, capture_output=True, text=True, check=False)
+        self.assertEqual((done.returncode, done.stderr), (0, ""))
+        self.assertEqual(done.stdout.splitlines()[-1], "The hotel in Lisbon is Harbor House.")
+
+
+TRAVEL = """
+@prompt_program
+def travel(city: Literal["lisbon", "oslo"], season: Season, days: Text[4] = "", *,
+           museum: bool = False, chosen: Collection[str] = (), level: Literal[1, True, "x"] = 1,
+           question: str = "?"):
+    with module("trip"):
+        f"A trip of {days} days."
+        if days:
+            "It is not long."
+    if city == "lisbon":
+        "Lisbon."
+    match season:
+        case Season.SPRING:
+            "Spring."
+    if museum:
+        "Museum."
+    for name in ("anna", "bob"):
+        if name in chosen:
+            f"{name} comes."
+    match level:
+        case True:
+            "True."
+    f"{question!r:.>5} {level}"
+"""
+
+
+class Calls(unittest.TestCase):
+    """Arguments of prompts."""
+
+    def setUp(self):
+        self.travel = run(TRAVEL)["travel"]
+
+    def refused(self, kind, reason, *args, **kwargs):
+        with self.assertRaises(kind) as caught:
+            self.travel(*args, **kwargs)
+        self.assertRegex(str(caught.exception), reason)
+
+    def test_modules(self):
+        filled = self.travel("lisbon", Season.SPRING, "5", museum=True, chosen={"bob"})
+        self.assertEqual(filled.modules, ("trip", "trip/days-2", "city-lisbon", "season-SPRING",
+                                          "museum", "name-2"))
+        self.assertEqual(filled.arguments["days"], "5")
+        self.assertIn("..'?' 1\n", filled.pml)
+        filled = self.travel("oslo", Season.WINTER, level=True)
+        self.assertEqual(filled.modules, ("trip", "level-True"))
+        self.assertNotIn("days=", filled.pml)
+        self.assertEqual(filled, self.travel("oslo", Season.WINTER, level=True))
+        self.assertNotEqual(filled, self.travel("oslo", Season.WINTER))
+        self.assertEqual(len({filled, self.travel("oslo", Season.WINTER, level=True)}), 1)
+        self.assertEqual(self.travel.modules[:2], ("trip", "trip/days-2"))
+
+    def test_wrong_arguments(self):
+        spring = Season.SPRING
+        self.refused(TypeError, r"travel\(\): missing a required argument: 'city'")
+        self.refused(TypeError, "unexpected keyword argument 'cities'", "oslo", spring, cities=1)
+        self.refused(TypeError, "too many positional", "oslo", spring, "5", True)
+        self.refused(ValueError, "'city' cannot be 'rome'; there are 'lisbon', 'oslo'", "rome",
+                     spring)
+        self.refused(TypeError, "'city' takes str, not bool", True, spring)
+        self.refused(TypeError, "'season' takes Season, not str", "oslo", "spring")
+        self.refused(TypeError, "'days' takes a str, not int", "oslo", spring, 5)
+        self.refused(ValueError, r"'days' has a lone surrogate \(U\+DC80\)", "oslo", spring,
+                     "\udc80")
+        self.refused(TypeError, "'museum' takes a bool, not int", "oslo", spring, museum=1)
+        self.refused(ValueError, "'chosen' cannot have 'eve'; there are 'anna', 'bob'", "oslo",
+                     spring, chosen=["eve"])
+        self.refused(TypeError, "'chosen' takes a collection of str, not str", "oslo", spring,
+                     chosen="anna")
+        self.refused(TypeError, "'question' takes a str, not NoneType", "oslo", spring,
+                     question=None)
+
+    def test_errors_of_the_library(self):
+        """An argument that is too long names its module; a text that is too long, its line."""
+        filled = self.travel("oslo", Season.SPRING, "a b c d e f g h")
+        with self.assertRaisesRegex(promptcache.PMLError,
+                                    "travel: module 'trip': the argument of 'days' has"):
+            filled.prompt(self.travel.compile(MODEL))
+        long = run("@prompt_program\ndef long():\n    with module('a'):\n"
+                   "        'word ' * 3000\n")["long"]
+        with self.assertRaises(promptcache.LimitError) as caught:
+            long.compile(MODEL)
+        self.assertEqual(caught.exception.line, 4)
+        self.assertRegex(str(caught.exception), r"^<program \d+>:4:9: the schema spans")
+
+    def test_what_pml_cannot_carry(self):
+        odd = run(r"""
+@prompt_program
+def odd(n: Text[20], q: str):
+    with module('m'):
+        f"{n}"
+        "\x1b, and a bell"
+    f"{q}"
+""")["odd"]
+        with self.assertRaises(ProgramError) as caught:
+            odd.schema
+        self.assertEqual((caught.exception.lineno, caught.exception.reason),
+                         (6, "PML cannot carry U+001B; compile() can: it needs no PML"))
+        filled = odd("\0\f", " \n?")
+        self.assertEqual([part.kind for part in filled.prompt(odd.compile(MODEL)).parts],
+                         [promptcache.PartKind.ARGUMENT, promptcache.PartKind.CACHED,
+                          promptcache.PartKind.TEXT])
+        with self.assertRaisesRegex(ValueError, r"argument 'm/n': PML cannot carry U\+0000"):
+            odd("\0", "x").pml
+        with self.assertRaisesRegex(ValueError, "PML drops the blanks"):
+            odd("x", " \n?").pml
+
+    def test_blanks_that_pml_alters(self):
+        for line, body in ((3, ["text('a\\n')", "if f: 'b'"]), (4, ["if f: 'a'", "'  b'"]),
+                           (3, ["if f: 'a\\n'"]), (4, ["text('a ')", "' '", "if f: 'b'"]),
+                           (3, ["text('a ')", "system('b')", "if f: 'c'"]),
+                           (4, ["system('b')", "'\\t'", "if f: 'c'"]),
+                           (4, ["text('a')", "user('\\nb\\n')", "'\\n'", "if f: 'c'"])):
+            source = "@prompt_program\ndef p(f: bool):\n    " + "\n    ".join(body) + "\n"
+            line += body[0] == "text('a')"
+            with self.subTest(source=source):
+                made = run(source)["p"]
+                with self.assertRaises(ProgramError) as caught:
+                    made.schema
+                self.assertEqual(caught.exception.lineno, line)
+                self.assertRegex(caught.exception.reason, "^PML (makes one space|drops)")
+                self.assertGreater(made.compile(MODEL).length, 0)
+        kept = run("@prompt_program\ndef p(f: bool):\n    user('\\na\\n')\n    ' '\n"
+                   "    if f: ' b '\n    text(' c')\n")["p"]
+        self.assertEqual(layout(promptcache.Schema.parse(MODEL, kept.schema)),
+                         layout(kept.compile(MODEL)))
+
+
+class Forms(unittest.TestCase):
+    """How programs are defined."""
+
+    def test_scopes(self):
+        """Nested functions, closures, annotations as text, aliases, a class's body."""
+        names = run("""
+from __future__ import annotations
+import promptcache.programs as pc
+GLOBAL = "of the globals"
+def outer(word):
+    Choice = Literal["a", "b"]
+    @pc.prompt_program
+    def part(n: pc.Text[4]):
+        f"Part {n} {word}."
+    @pc.prompt_program(name="inner-one")
+    def inner(c: Choice, n: Annotated[str, pc.Text(3)]):
+        pc.system("System.")
+        if c == "a":
+            f'''Text
+at the margin {word}, {GLOBAL}'''
+        part(n)
+    return inner
+class Box:
+    @prompt_program
+    def inside(flag: bool):
+        if flag:
+            "x"
+first, second = outer("one"), outer("two")
+""")
+        self.assertIn("at the margin two, of the globals", names["second"].schema)
+        self.assertIn("at the margin one, of the globals", names["first"].schema)
+        self.assertEqual(names["first"].modules, ("c-a", "part"))
+        self.assertEqual(names["first"].name, "inner-one")
+        self.assertEqual(names["Box"].inside(True).modules, ("flag",))
+
+    def test_wrapped_functions(self):
+        for inner in ("functools.lru_cache", "wrapping"):
+            with self.assertRaisesRegex(TypeError, "stands directly over a function"):
+                run("import functools\ndef wrapping(f):\n    @functools.wraps(f)\n"
+                    "    def g():\n        return f()\n    return g\n"
+                    f"@prompt_program\n@{inner}\ndef f():\n    'x'\n")
+        names = run("def keep(p):\n    return p\n@keep\n@prompt_program\ndef f():\n    text('x')\n")
+        self.assertEqual(names["f"].schema, '<schema name="f">x</schema>\n')
+
+    def test_not_a_program(self):
+        for source, line, reason in (
+                ("def same(f):\n    return f\n@prompt_program\n@same\ndef f():\n    text('x')\n",
+                 4, "stands directly over the function"),
+                ("f = prompt_program(lambda: 'x')\n", 1, "a lambda"),
+                ("@prompt_program\nasync def f():\n    text('x')\n", 2, "async def"),
+                ("@prompt_program(name='a b')\ndef f():\n    text('x')\n", 2, "cannot name"),
+                ("@prompt_program(name='')\ndef f():\n    text('x')\n", 2, "cannot name")):
+            with self.assertRaises(ProgramError) as caught:
+                run(source)
+            self.assertEqual(caught.exception.lineno, line, source)
+            self.assertRegex(caught.exception.reason, reason)
+        with self.assertRaisesRegex(ProgramError, "has no source that can be read"):
+            exec("@prompt_program\ndef f():\n    text('x')\n", dict(KNOWN))
+        with self.assertRaisesRegex(RuntimeError, "only in the source of a prompt program"):
+            programs.system("x")
+        for length in (0, True, "4", 1 << 25):
+            with self.assertRaisesRegex(ValueError, f"from 1 to 16777216, not {length!r}"):
+                programs.Text[length]
+
+    def test_changed_file(self):
+        """The file is another one than was imported."""
+        name = "<changed>"
+        linecache.cache[name] = (1, None, ["@prompt_program\n", "def g():\n", "    'x'\n"], name)
+        with self.assertRaisesRegex(ProgramError, "not where it was compiled from"):
+            exec(compile("@prompt_program\ndef f():\n    text('x')\n", name, "exec"), dict(KNOWN))
+
+    def test_quotes(self):
+        names = run(r"""
+@prompt_program
+def f():
+    'it\'s' ' "quoted"' r"\d" f'{"in" + 'side'!r} {{braces}} {1.5:.2f}'
+    '''triple "one" \'two\' '''
+""" if sys.version_info >= (3, 12) else r"""
+@prompt_program
+def f():
+    'it\'s' ' "quoted"' r"\d" f'{"in" + "side"!r} {{braces}} {1.5:.2f}'
+    '''triple "one" \'two\' '''
+""")
+        text = "".join(node.text for node in names["f"]._tree.children)
+        self.assertEqual(text, "it's \"quoted\"\\d'inside' {braces} 1.50triple \"one\" 'two' ")
+
+    def test_large(self):
+        """1,000 modules of each construct, and the deepest nest."""
+        started = time.process_time()
+        values = ", ".join(f"'v{n}'" for n in range(1000))
+        ifs = "".join(f"    if 'm{n}' in c:\n        'Text {n}.'\n" for n in range(1000))
+        same = "".join(f"    if f:\n        'Text {n}.'\n" for n in range(1000))
+        chain = "".join(f"    {'elif' if n else 'if'} v == 'v{n}':\n        'Text {n}.'\n"
+                        for n in range(999))
+        calls = "".join(f"    part('{n}')\n" for n in range(1000))
+        names = run(f"""
+@prompt_program
+def part(n: Text[4]):
+    f"Part {{n}}."
+@prompt_program
+def large(c: Collection[str], f: bool, v: Literal[{values}]):
+{ifs}{same}{chain}{calls}    for x in range(1000):
+        f"Text {{x}}"
+""")
+        large = names["large"]
+        self.assertEqual(len(large.modules), 1000 + 1000 + 999 + 1000 + 1000)
+        self.assertEqual(len(large(["m5", "m999"], True, "v7").modules), 2 + 1000 + 1 + 2000)
+        self.assertEqual(large.schema.count("<module "), 4999)
+        self.assertLess(time.process_time() - started, 20)
+
+    def test_deep(self):
+        deep = "@prompt_program\ndef p0():\n    text('x')\n" + "".join(
+            f"@prompt_program\ndef p{n}():\n    p{n - 1}()\n" for n in range(1, 121))
+        names = run(deep)
+        self.assertEqual(names["p120"].compile(MODEL).items[-1].depth, 120)
+        self.assertEqual(layout(promptcache.Schema.parse(MODEL, names["p120"].schema)),
+                         layout(names["p120"].compile(MODEL)))
+        with self.assertRaisesRegex(ProgramError, "in 'p1', line 6: modules are nested more than"):
+            run(deep + "@prompt_program\ndef p121():\n    p120()\n")
+
+    def test_without_the_library(self):
+        """Schemas and prompts as PML are made where the library cannot be loaded."""
+        code = f"""
+import linecache, sys, types
+package = types.ModuleType("promptcache")
+package.__path__ = {list(promptcache.__path__)!r}
+sys.modules["promptcache"] = package
+sys.modules["promptcache._raw"] = None
+source = '''
+from promptcache.programs import *
+@prompt_program
+def f(n: Text[4], q: str):
+    f"{{n}} days."
+    user(f"{{q}}")
+'''
+linecache.cache["f"] = (1, None, source.splitlines(True), "f")
+scope = {{}}
+exec(compile(source, "f", "exec"), scope)
+print(scope["f"].schema + scope["f"]("5", "Where?").pml)
+"""
+        done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True,
+                              check=True)
+        self.assertIn('<parameter name="n" length="4"/> days.', done.stdout)
+        self.assertIn("<user>Where?</user>", done.stdout)
+
+    def test_doctests(self):
+        result = doctest.testmod(programs)
+        self.assertEqual(result.failed, 0)
+        self.assertGreater(result.attempted, 3)
+
+
+class Page(unittest.TestCase):
+    """doc/programs.md as it stands: a block behind Python is what that prints."""
+
+    def test_page(self):
+        blocks = re.findall(r"^```(\w+)\n(.*?)^```$", file("doc/programs.md"), re.S | re.M)
+        scope, printed, compared = {"__name__": "page"}, None, 0
+        before = os.getcwd()
+        os.chdir(ROOT)
+        self.addCleanup(os.chdir, before)
+        for at, (language, block) in enumerate(blocks):
+            if language != "python":
+                self.assertEqual(printed, block, f"behind block {at} of the page")
+                compared += 1
+                continue
+            name = f"<page {at}>"
+            linecache.cache[name] = (len(block), None, block.splitlines(True), name)
+            out = io.StringIO()
+            with contextlib.redirect_stdout(out):
+                exec(compile(block, name, "exec"), scope)
+            printed = out.getvalue()
+        self.assertGreater(compared, 5)
+
+
+if __name__ == "__main__":
+    unittest.main(verbosity=2 if os.environ.get("PC_TEST_VERBOSE") else 1)

@@ -1,0 +1,3 @@
+module promptcache
+
+go 1.19

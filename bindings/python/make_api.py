@@ -107,7 +107,7 @@ class Interface:
         name = ENUMS.get(first["name"]) or ENUMS.get(prefix)
         structs = re.findall(r"(pc_\w+)\.flags", enum["comment"])
         if not name:
-            for struct in structs or (["tokenize"] if prefix == "PC_TOKENIZE_" else []):
+            for struct in structs:
                 self.flags.setdefault(struct, []).extend(
                     (item["name"].split("_", 2)[2].lower(), item["value"],
                      item["comment"] or enum["comment"].split(": ", 1)[-1].split("\n", 1)[-1])
@@ -296,10 +296,6 @@ class Interface:
             for keyword, how, annotation, text in self.keywords(struct):
                 yield f'        "{keyword}": ({how}, {annotation!r}, {text!r}),'
             yield "    },"
-        yield '    "tokenize": {'
-        for flag, value, text in self.flags["tokenize"]:
-            yield f'        "{flag}": (("flag", "flags", {value}), "bool", {text!r}),'
-        yield "    },"
         yield "}"
 
     def write(self):

@@ -16,10 +16,13 @@ import cffi
 SHIMS = """
 int32_t pcpy_poll(void *user);
 void pcpy_poll_reset(void);
+pc_status pcpy_stream(pc_batch *batch, pc_sequence *sequence, size_t done, const char **text,
+                      size_t *size);
 """
 # pcpy_poll is the `cancelled` of calls that were given none: so that Ctrl-C ends them. It asks
 # Python, which looks for signals then, once in 5 ms; what asks it may ask it thousands of times.
 # After Python said stop it goes on saying so, in this thread, until the call is over.
+# pcpy_stream steps until the sequence has more than `done` bytes of text, or the batch has ended.
 SHIMS_SOURCE = """
 #include <time.h>
 
@@ -46,6 +49,17 @@ static int32_t pcpy_poll(void *user)
 static void pcpy_poll_reset(void)
 {
     pcpy_stopped = 0;
+}
+
+static pc_status pcpy_stream(pc_batch *batch, pc_sequence *sequence, size_t done,
+                             const char **text, size_t *size)
+{
+    for (;;) {
+        pc_status status = pc_batch_step(batch);
+        *text = pc_sequence_text(sequence, size);
+        if (status != PC_OK || *size > done)
+            return status;
+    }
 }
 """
 

@@ -24,6 +24,8 @@ if TYPE_CHECKING:
 
 __all__ = ["Batch", "Sequence", "forget_sequence"]
 
+_END = lib.PC_END
+
 
 class _Lock:
     """One thread at a time uses a batch and its sequences: all of them have its lock."""
@@ -52,6 +54,7 @@ class Sequence(Handle):
     def __init__(self, prompt: Prompt, cache: Optional[Cache] = None,
                  **options: Unpack[_api.GenerateOptions]) -> None:
         made = generate_options(dict(options), "Sequence")
+        self._keeps = bool(options.get("keep"))
         pointer = make(lib.pc_sequence_new, "pc_sequence", prompt._pointer,
                        cache._pointer if cache is not None else NULL, made.c)
         self._begin(pointer, prompt.model, made.callbacks, (prompt, cache, made))
@@ -60,7 +63,9 @@ class Sequence(Handle):
                keep: Any) -> None:
         self._shared = _Lock()
         self._batch: Optional[Batch] = None
+        self._raw = pointer  # its address: a key of the batch's table
         self._callbacks = callbacks
+        self._size = ffi.new("size_t *")  # where calls write a count, under the lock
         self.model = model
         super().__init__(pointer, keep)
 
@@ -76,6 +81,7 @@ class Sequence(Handle):
     def _wrap(cls, pointer: Any, model: Model, callbacks: Optional[Callbacks],
               keep: Any) -> Sequence:
         made = cls.__new__(cls)
+        made._keeps = True  # forks and loaded ones
         made._begin(pointer, model, callbacks, keep)
         return made
 
@@ -89,18 +95,19 @@ class Sequence(Handle):
     @property
     def tokens(self) -> List[int]:
         """Tokens behind the prompt so far, sampled and pushed."""
-        count = ffi.new("size_t *")
         with self._shared.lock:
-            tokens = lib.pc_sequence_tokens(self._pointer, count)
-            return list(ffi.unpack(tokens, count[0])) if count[0] else []
+            tokens = lib.pc_sequence_tokens(self._pointer, self._size)
+            count = self._size[0]
+            ids: List[int] = ffi.unpack(tokens, count) if count else []
+            return ids
 
     @property
     def text(self) -> str:
         """The final text of tokens that were sampled since the last push."""
-        size = ffi.new("size_t *")
         with self._shared.lock:
-            text = lib.pc_sequence_text(self._pointer, size)
-            return text_of(text, size[0]) if size[0] else ""
+            text = lib.pc_sequence_text(self._pointer, self._size)
+            size = self._size[0]
+            return text_of(text, size) if size else ""
 
     @property
     def finish(self) -> _api.Finish:
@@ -180,6 +187,7 @@ class Sequence(Handle):
         with self._shared.lock:
             pointer = make(lib.pc_sequence_fork, "pc_sequence", self._pointer, struct)
             copy = Sequence._wrap(pointer, self.model, self._callbacks, (self._keep, drawn))
+            copy._keeps = self._keeps
             if self._batch is not None:
                 self._batch.add(copy)
         return copy
@@ -244,7 +252,7 @@ class Sequence(Handle):
         """Removes it from its batch and frees it."""
         with self._shared.lock:
             if self._batch is not None and self._cdata is not None:
-                self._batch._sequences.pop(_address(self._cdata), None)
+                self._batch._sequences.pop(self._raw, None)
                 batch = self._batch._cdata
                 if batch is not None:  # an array over its logits may hold the object longer
                     lib.pc_batch_remove(batch, self._cdata)
@@ -255,10 +263,6 @@ class Sequence(Handle):
         if self.closed:
             return super().__repr__()
         return f"<promptcache.Sequence {self.text!r}, {self.finish}>"
-
-
-def _address(pointer: Any) -> int:
-    return int(ffi.cast("uintptr_t", pointer))
 
 
 class Batch(Handle):
@@ -284,7 +288,8 @@ class Batch(Handle):
     def __init__(self, model: Model, **options: Unpack[_api.BatchOptions]) -> None:
         made = Options("pc_batch_options", dict(options), call="Batch")
         self._shared = _Lock()
-        self._sequences: Dict[int, Sequence] = {}
+        self._sequences: Dict[Any, Sequence] = {}
+        self._changed: List[Sequence] = []
         self._count = ffi.new("size_t *")
         self.model = model
         super().__init__(make(lib.pc_batch_new, "pc_batch", model._pointer, made.c), model)
@@ -309,7 +314,7 @@ class Batch(Handle):
             check(lib.pc_batch_add(self._pointer, sequence._pointer))
             sequence._shared.lock = self._shared.lock
             sequence._batch = self
-            self._sequences[_address(sequence._pointer)] = sequence
+            self._sequences[sequence._raw] = sequence
         return sequence
 
     def remove(self, sequence: Sequence) -> None:
@@ -319,7 +324,7 @@ class Batch(Handle):
             self._forget(sequence)
 
     def _forget(self, sequence: Sequence) -> None:
-        self._sequences.pop(_address(sequence._pointer), None)
+        self._sequences.pop(sequence._raw, None)
         sequence._batch = None
         sequence._shared.lock = threading.RLock()
 
@@ -328,16 +333,26 @@ class Batch(Handle):
         a sequence finishes that one alone: see `changed` and `Sequence.error`. What a function of
         a sequence raises comes out of this call, when the step is over."""
         with self._shared.lock:
-            status = check(lib.pc_batch_step(self._pointer))
-        return bool(status != lib.PC_END)
+            status = lib.pc_batch_step(self._pointer)
+            if self._cdata is not None:  # no callback has closed it
+                self._settle()
+        return bool(check(status) != _END)
+
+    def _settle(self) -> None:
+        """Behind a step: what has changed, and who leaves."""
+        array = lib.pc_batch_changed(self._cdata, self._count)
+        count = self._count[0]
+        found = [self._sequences.get(one) for one in ffi.unpack(array, count)] if count else []
+        self._changed = [one for one in found if one is not None]
+        for sequence in self._changed:
+            if not sequence._keeps and lib.pc_sequence_finish(sequence._raw):
+                lib.pc_batch_remove(self._cdata, sequence._raw)
+                self._forget(sequence)
 
     @property
     def changed(self) -> List[Sequence]:
         """The sequences that got a token or finished in the last step."""
-        with self._shared.lock:
-            array = lib.pc_batch_changed(self._pointer, self._count)
-            return [self._sequences[_address(array[index])] for index in range(self._count[0])
-                    if _address(array[index]) in self._sequences]
+        return list(self._changed)
 
     def run(self) -> None:
         """Steps until all sequences are finished."""
@@ -358,6 +373,7 @@ class Batch(Handle):
             for sequence in list(self._sequences.values()):
                 sequence._batch = None
             self._sequences.clear()
+            self._changed = []
             super().close()
 
     def __repr__(self) -> str:

@@ -203,10 +203,17 @@ def digest(value: Any, name: str = "key") -> bytes:
     return raw
 
 
+_structs: Dict[str, Tuple[Any, int]] = {}  # type and size, by name
+_new = ffi.new
+
+
 def new(struct: str) -> Any:
-    """A struct with its defaults."""
-    made = ffi.new(struct + " *")
-    getattr(lib, struct + "_init")(made, ffi.sizeof(struct))
+    """A struct with its defaults: zeros, and its size in front, as its init function writes."""
+    known = _structs.get(struct)
+    if known is None:
+        known = _structs[struct] = (ffi.typeof(struct + " *"), ffi.sizeof(struct))
+    made = _new(known[0])
+    made.struct_size = known[1]
     return made
 
 
@@ -323,17 +330,6 @@ class Options:
 
 
 POLL = ffi.addressof(lib, "pcpy_poll")
-
-
-def flags_of(name: str, keywords: Dict[str, Any]) -> int:
-    """Flags of a call that takes nothing else."""
-    flags = 0
-    for keyword, value in keywords.items():
-        if keyword not in _api.TAKES[name]:
-            raise TypeError(f"{name}() got an unexpected keyword argument {keyword!r}")
-        if value:
-            flags |= _api.TAKES[name][keyword][0][2]
-    return flags
 
 
 def split(keywords: Dict[str, Any], struct: str) -> Dict[str, Any]:

@@ -3,7 +3,7 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from typing import TYPE_CHECKING, Any, Dict, List, Optional
+from typing import TYPE_CHECKING, Any, Dict, Iterator, List, Optional
 
 from . import _api, _html
 from ._core import check
@@ -57,52 +57,51 @@ class Answer:
 class _Run:
     """The sequence of a stream, in a batch of its own. What a thread of the stream holds."""
 
+    step = staticmethod(lib.pcpy_stream)
+
     def __init__(self, prompt: Prompt, cache: Optional[Cache], keywords: Dict[str, Any]) -> None:
         from ._batch import Batch, Sequence
         if (keywords.get("samples") or 1) != 1:
             raise ValueError("samples: a stream has one; use generate, or fork a sequence")
-        self.lock = threading.Lock()
+        self.lock = threading.RLock()
         self.sequence = Sequence(prompt, cache, **keywords)
         self.batch = Batch(prompt.model)
         self.batch.add(self.sequence)
-        self.size = ffi.new("size_t *")
-        self.done = 0
-        self.raw = b""
+        self.said = ""
         self.stats: Optional[_api.Stats] = None
         self.error: Optional[BaseException] = None
 
-    def next(self) -> Optional[str]:
-        """The next piece of text; None behind the last."""
-        with self.lock:
-            while self.stats is None:
-                piece = self._step()
-                if piece:
-                    return piece
-            error, self.error = self.error, None
-            if error is not None:
-                raise error
-            return None
+    def pieces(self) -> Iterator[str]:
+        """The text, piece by piece."""
+        lock, step, buffer = self.lock, self.step, ffi.buffer
+        text, size, done = ffi.new("char **"), ffi.new("size_t *"), 0
+        while self.stats is None:
+            with lock:
+                if self.stats is not None:  # closed by another thread
+                    break
+                sequence = self.sequence._cdata  # lives on if a callback closes the stream
+                status = step(self.batch._cdata, sequence, done, text, size)
+                now = size[0]
+                piece = buffer(text[0], now)[done:] if now > done else b""
+                done, sequence = now, None
+                if status and self.stats is None:
+                    self._end(status)
+            if piece:
+                yield piece.decode("utf-8", "replace")
+        error, self.error = self.error, None
+        if error is not None:
+            raise error
 
-    def _step(self) -> str:
-        sequence = self.sequence._pointer
+    def _end(self, status: int) -> None:
         try:
-            end = check(lib.pc_batch_step(self.batch._pointer)) == lib.PC_END
-        except BaseException as error:
-            self._finish(error)
-            return ""
-        text = lib.pc_sequence_text(sequence, self.size)
-        size = self.size[0]
-        piece: bytes = b""
-        if size > self.done:
-            piece = bytes(ffi.buffer(text, size)[self.done:])
-            self.done = size
-        if end or lib.pc_sequence_finish(sequence) != lib.PC_FINISH_NONE:
-            self._finish(self.sequence.error)
-        return piece.decode("utf-8", "replace")
+            check(status)
+            error: Optional[BaseException] = self.sequence.error
+        except BaseException as raised:
+            error = raised
+        self._finish(error)
 
     def _finish(self, error: Optional[BaseException]) -> None:
-        text = lib.pc_sequence_text(self.sequence._pointer, self.size)
-        self.raw = ffi.buffer(text, self.size[0])[:] if self.size[0] else b""
+        self.said = self.sequence.text
         self.stats = self.sequence.stats
         self.error = error
         self.batch.close()
@@ -113,7 +112,7 @@ class _Run:
             if self.stats is None:
                 text: str = self.sequence.text
                 return text
-            return self.raw.decode("utf-8", "replace")
+            return self.said
 
     def cancel(self) -> None:
         sequence = self.sequence._cdata
@@ -136,11 +135,9 @@ def _pump(run: _Run, loop: asyncio.AbstractEventLoop, queue: asyncio.Queue[Any])
         except RuntimeError:  # the loop was closed: nobody waits any more
             run.cancel()
     try:
-        while True:
-            piece = run.next()
+        for piece in run.pieces():
             give(piece)
-            if piece is None:
-                return
+        give(None)
     except BaseException as error:
         give(error)
 
@@ -155,16 +152,14 @@ class Stream:
 
     def __init__(self, prompt: Prompt, cache: Optional[Cache], keywords: Dict[str, Any]) -> None:
         self._run = _Run(prompt, cache, keywords)
+        self._pieces = self._run.pieces()
         self._queue: Optional[asyncio.Queue[Any]] = None
 
-    def __iter__(self) -> Stream:
-        return self
+    def __iter__(self) -> Iterator[str]:
+        return self._pieces
 
     def __next__(self) -> str:
-        piece = self._run.next()
-        if piece is None:
-            raise StopIteration
-        return piece
+        return next(self._pieces)
 
     def __aiter__(self) -> Stream:
         return self

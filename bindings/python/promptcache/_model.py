@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Any, List, Optional, Sequence, Union
 
 from . import _api
 from ._context import Context
-from ._core import NULL, Handle, Options, c_string, c_text, check, flags_of, make, new, takes
+from ._core import NULL, Handle, Options, c_string, c_text, check, make, new, takes
 from ._raw import ffi, lib
 
 if TYPE_CHECKING:
@@ -14,6 +14,10 @@ if TYPE_CHECKING:
     from typing_extensions import Unpack
 
 __all__ = ["Model"]
+
+# Constants and types, read once: these calls are short.
+_SPECIAL, _BOS, _LIMIT = lib.PC_TOKENIZE_SPECIAL, lib.PC_TOKENIZE_BOS, lib.PC_ERR_LIMIT
+_SIZE, _IDS, _TEXT = (ffi.typeof(one) for one in ("size_t *", "int32_t[]", "char[]"))
 
 
 class Model(Handle):
@@ -74,15 +78,16 @@ class Model(Handle):
         model's convention.
         """
         raw = c_text(text)
-        flags = flags_of("tokenize", {"special": special, "bos": bos})
-        count = ffi.new("size_t *")
+        flags = (_SPECIAL if special else 0) | (_BOS if bos else 0)
+        count = ffi.new(_SIZE)
         room = len(raw) + 16
         while True:
-            tokens = ffi.new("int32_t[]", room)
+            tokens = ffi.new(_IDS, room)
             status = lib.pc_tokenize(self._pointer, raw, len(raw), flags, tokens, room, count)
-            if status != lib.PC_ERR_LIMIT or count[0] <= room:
+            if status != _LIMIT or count[0] <= room:
                 check(status)
-                return list(ffi.unpack(tokens, count[0])) if count[0] else []
+                ids: List[int] = ffi.unpack(tokens, count[0])
+                return ids
             room = count[0]
 
     def detokenize(self, tokens: Sequence[int], *, special: bool = False) -> str:
@@ -92,13 +97,13 @@ class Model(Handle):
     def detokenize_bytes(self, tokens: Sequence[int], *, special: bool = False) -> bytes:
         """The same as bytes, which need not end with a whole character."""
         ids = token_array(tokens)
-        flags = flags_of("tokenize", {"special": special})
-        size = ffi.new("size_t *")
+        flags = _SPECIAL if special else 0
+        size = ffi.new(_SIZE)
         room = len(tokens) * 8 + 16
         while True:
-            text = ffi.new("char[]", room)
+            text = ffi.new(_TEXT, room)
             status = lib.pc_detokenize(self._pointer, ids, len(tokens), flags, text, room, size)
-            if status != lib.PC_ERR_LIMIT or size[0] <= room:
+            if status != _LIMIT or size[0] <= room:
                 check(status)
                 return bytes(ffi.buffer(text, size[0]))
             room = size[0]

@@ -61,8 +61,8 @@ def text_of(pointer: Any, size: int = -1) -> str:
     """A string of the library."""
     if pointer == ffi.NULL:
         return ""
-    raw = ffi.string(pointer) if size < 0 else ffi.buffer(pointer, size)[:]
-    return bytes(raw).decode("utf-8", "replace")
+    raw: bytes = ffi.string(pointer) if size < 0 else ffi.buffer(pointer, size)[:]
+    return raw.decode("utf-8", "replace")
 
 
 def _read(struct: Any, name: str, how: Tuple[Any, ...]) -> Any:
@@ -95,8 +95,9 @@ class Record:
     _fields: ClassVar[Dict[str, Tuple[Any, ...]]]
 
     def __init__(self, struct: Any, keep: Any = None) -> None:
-        self.__dict__["_c"] = struct
-        self.__dict__["_keep"] = keep
+        attributes = self.__dict__
+        attributes["_c"] = struct
+        attributes["_keep"] = keep
 
     def __getattr__(self, name: str) -> Any:
         how = type(self)._fields.get(name)

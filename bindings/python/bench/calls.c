@@ -39,12 +39,12 @@ static void must(pc_status status)
     }
 }
 
-#define TIMED(name, n, call)                                          \
-    do {                                                              \
-        double begun = cpu();                                         \
-        for (int i = 0; i < (n); i++)                                 \
-            call;                                                     \
-        printf("%s %.3f\n", name, (cpu() - begun) / (n) * 1e9);       \
+#define TIMED(name, n, call)                                  \
+    do {                                                      \
+        double begun = cpu();                                 \
+        for (int i = 0; i < (n); i++)                         \
+            call;                                             \
+        printf("%s %.3f\n", name, (cpu() - begun) / (n)*1e9); \
     } while (0)
 
 int main(int argc, char **argv)

@@ -224,9 +224,8 @@ class Stream:
         await self.aclose()
 
     def __del__(self) -> None:
-        run = self.__dict__.get("_run")
-        if run is not None:
-            run.cancel()
+        if self.__dict__.get("_queue") is not None:  # a thread computes for nobody
+            self._run.cancel()
 
     def __repr__(self) -> str:
         return f"<promptcache.Stream {self.text!r}, {self.finish}>"

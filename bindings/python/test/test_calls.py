@@ -235,6 +235,18 @@ class Async(unittest.TestCase):
         self.assertGreater(beats, 5)
         self.assertEqual(both[0], both[1])
 
+    def test_dropped(self):
+        """A stream that nobody reads any more ends its thread."""
+        async def main():
+            stream = text_prompt().stream(**LONG)
+            await stream.__anext__()
+            del stream
+        asyncio.run(main())
+        for thread in threading.enumerate():
+            if thread.name == "promptcache stream":
+                thread.join(10)
+                self.assertFalse(thread.is_alive())
+
     async def collect(self, **options):
         return "".join([piece async for piece in text_prompt().astream(**options)])
 

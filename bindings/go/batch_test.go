@@ -113,6 +113,9 @@ func TestForkAndLogits(t *testing.T) {
 	if len(view) != int(info.Vocab) {
 		t.Fatalf("%d logits, %d tokens", len(view), info.Vocab)
 	}
+	if &view[0] != &chat.Logits()[0] {
+		t.Error("the view is a copy")
+	}
 	best := 0
 	for i := range view {
 		if view[i] > view[best] {

@@ -4,6 +4,7 @@ package promptcache
 import "C"
 
 import (
+	"context"
 	"time"
 	"unsafe"
 )
@@ -419,17 +420,25 @@ func (l *Load) use(call func(a *arena, p *C.pc_load) C.pc_status) (C.pc_status, 
 	return status, a.done(status)
 }
 
-// Wait waits for all entries; done is false if the time was too short.
+// Wait waits for all entries, or until ctx is done.
 //
 // C: pc_load_wait. Waits until all entries are done, but no longer than `seconds` (0: not at all).
 // Returns OK, or Again: some are not done yet. Every entry is done soon after the deadline.
 //
 //promptcache:doc pc_load_wait
-func (l *Load) Wait(d time.Duration) (done bool, err error) {
-	status, err := l.use(func(a *arena, p *C.pc_load) C.pc_status {
-		return C.go_pc_load_wait(p, seconds(d), &a.failure)
-	})
-	return status == C.PC_OK && err == nil, err
+func (l *Load) Wait(ctx context.Context) error {
+	const slice = 20 * time.Millisecond // between two looks at ctx
+	for {
+		if err := ctx.Err(); err != nil {
+			return cancelled(err)
+		}
+		status, err := l.use(func(a *arena, p *C.pc_load) C.pc_status {
+			return C.go_pc_load_wait(p, seconds(slice), &a.failure)
+		})
+		if err != nil || status == C.PC_OK {
+			return err
+		}
+	}
 }
 
 // Poll says how many entries from the first on are done.

@@ -5,6 +5,7 @@ package promptcache_test
 
 import (
 	"bytes"
+	"context"
 	"errors"
 	"math"
 	"strings"
@@ -64,10 +65,10 @@ func TestStatesOfAnotherRuntime(t *testing.T) {
 	if status, err := cache.PutCopy(key, states(), nil); status != promptcache.Exists || err != nil {
 		t.Errorf("%v, %v", status, err)
 	}
-	context := must[*promptcache.Context](t)(promptcache.NewContext(
+	own := must[*promptcache.Context](t)(promptcache.NewContext(
 		&promptcache.ContextOptions{Threads: 1}))
-	defer context.Close()
-	segment := must[*promptcache.Segment](t)(context.NewSegment(states()))
+	defer own.Close()
+	segment := must[*promptcache.Segment](t)(own.NewSegment(states()))
 	isStates(t, segment)
 	if status, err := cache.Put(other, segment, nil); status != promptcache.OK || err != nil {
 		t.Errorf("%v, %v", status, err)
@@ -93,9 +94,10 @@ func TestStatesOfAnotherRuntime(t *testing.T) {
 	}
 	load := must[*promptcache.Load](t)(cache.GetMany(expected(), []promptcache.GetEntry{
 		{Key: &key, Tokens: []int32{5, 6, 7}}, {Key: &promptcache.Key{9}, Tokens: []int32{1}}}, nil))
-	if done := must[bool](t)(load.Wait(10 * time.Second)); !done {
-		t.Error("loading takes more than 10 s")
-	}
+	ctx, cancel := context.WithTimeout(background, 10*time.Second)
+	check(t, load.Wait(ctx))
+	cancel()
+	ended(t, load.Wait(ctx), context.Canceled)
 	if done := must[int](t)(load.Poll()); done != 2 {
 		t.Errorf("%d are done", done)
 	}

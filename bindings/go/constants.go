@@ -326,8 +326,8 @@ var cacheFlagsNames = map[CacheFlags]string{
 // String says it in words.
 func (v CacheFlags) String() string { return flagsString("CacheFlags", v, cacheFlagsNames) }
 
-// PromptFlags: SchemaOptions.Flags and PromptOptions.Flags PromptOptions.Flags of text that is not
-// PML
+// PromptFlags: SchemaOptions.Flags and PromptOptions.Flags; PromptOptions.Flags of text that is
+// not PML
 type PromptFlags uint64
 
 const (

@@ -32,7 +32,12 @@ style)
     exec go vet ./...
     ;;
 test)
-    GODEBUG=cgocheck=2 exec go test -count=1 ./...
+    if [ "$minor" -ge 21 ]; then
+        export GOEXPERIMENT=cgocheck2
+    else
+        export GODEBUG=cgocheck=2
+    fi
+    exec go test -count=1 ./...
     ;;
 race)
     go env GOOS GOARCH | tr '\n' / | grep -Eq '^linux/(amd64|arm64|ppc64le|s390x)/' ||

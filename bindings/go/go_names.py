@@ -132,8 +132,8 @@ def constants(api, names):
 
 def one_type(kind, enums, names):
     base = "int32" if kind == "Status" else "uint64" if kind in table.FLAGS else "uint32"
-    said = " ".join(enum["comment"] for enum in enums if enum["comment"]
-                    and len(enum["enumerators"]) > 1)
+    said = "; ".join(enum["comment"] for enum in enums if enum["comment"]
+                     and len(enum["enumerators"]) > 1)
     if kind == "Status":
         said = ("How a call ended: 0 is success, > 0 a normal outcome with another meaning, < 0 an "
                 "error. As an error it is what errors.Is compares an *Error with.")

@@ -245,16 +245,17 @@ class Structs:
 
     def __init__(self, api, names):
         self.names = names
+        self.functions = api["functions"]
         Struct.types = names.types
         self.items = [Struct(item) for item in api["structs"] if item["name"] in table.STRUCTS]
 
     def declaration(self, item, fields):
         go = struct_name(item.name)
-        said = item.item["comment"] or "See the functions that take it. Zero is the default."
+        said = item.item["comment"] or self.use_of(item.name)
         out = ["\n" + comment(f"{go}: {said}", self.names, "", item.fields) +
                f"\ntype {go} struct {{"]
         for field in fields:
-            text = field.comment
+            text = self.said(field)
             for kind, short in table.CALLBACKS.values():
                 if field.kind == kind and short in table.CALLBACK_COMMENTS:
                     text += "\n\n" + table.CALLBACK_COMMENTS[short]
@@ -262,6 +263,28 @@ class Structs:
                 out.append(comment(text, self.names, "\t", item.fields))
             out.append(f"\t{field.name} {field.kind}")
         return "\n".join(out) + "\n}\n"
+
+    def use_of(self, name):
+        """What a struct is for that the headers say nothing about."""
+        takers = sorted({self.names.functions[function["name"]] for function in self.functions
+                         if function["name"] in self.names.functions and any(
+                             re.search(rf"\b{name}\b", argument["type"])
+                             for argument in function["arguments"])})
+        if table.STRUCTS[name] == "out":
+            return f"of {' and '.join(takers)}."
+        return f"of {', '.join(takers)}. Zero is the default of every field." if takers else (
+            "zero is the default of every field.")
+
+    def said(self, field):
+        """The comment of a field, without what its type in Go says already."""
+        text = re.sub(r"^\[\w+\] ", "", field.comment)
+        if field.kind == "time.Duration":
+            text = text.replace("INFINITY", "Forever")
+        if field.kind == "string":
+            text = re.sub(r"\bNULL\b", '""', text)
+        if re.fullmatch(r"PC_[A-Z_]+…", text) and self.names.types.get(text[:-1]) == field.kind:
+            return ""
+        return text
 
     def to_c(self, item, fields):
         go, name = struct_name(item.name), item.name

@@ -7,7 +7,7 @@ import "C"
 import "time"
 import "unsafe"
 
-// ContextOptions: See the functions that take it. Zero is the default.
+// ContextOptions: of NewContext. Zero is the default of every field.
 type ContextOptions struct {
 	// gets lines of the log; nil: silent
 	//
@@ -18,7 +18,7 @@ type ContextOptions struct {
 	// which of a backend's devices, counted from 0 ("cuda": of those that CUDA_VISIBLE_DEVICES
 	// leaves); "cpu" has none but 0
 	Device uint32
-	// What computes: "cpu", or the name of a backend module. nil: PC_BACKEND of the environment, else
+	// What computes: "cpu", or the name of a backend module. "": PC_BACKEND of the environment, else
 	// "cpu".
 	Backend string
 }
@@ -43,7 +43,7 @@ func (o *ContextOptions) fill(c *C.pc_context_options, a *arena) {
 	c.backend = a.name("Backend", o.Backend)
 }
 
-// ModelOptions: See the functions that take it. Zero is the default.
+// ModelOptions: of Context.LoadModel, Context.OpenModelFile. Zero is the default of every field.
 type ModelOptions struct {
 	// Number format of linear layers and attention. F32 and BF16 expand all matrices. DEFAULT: BF16
 	// if the CPU has bf16 dot products and the file is not F32, else F32; quantised matrices stay
@@ -56,12 +56,11 @@ type ModelOptions struct {
 	// be, BF16 or F32. I8: encoded segments take a little more than half the bytes of BF16, tokens of
 	// a running request have the format of DEFAULT, and results are Approximate. A segment of one
 	// format is never served as one of another.
-	KV DType
-	// ModelFlags
+	KV    DType
 	Flags ModelFlags
 	// Jinja text if it has "{{" or "{%"; path of a file if it ends in ".jinja" (Jinja) or ".json"
 	// (doc/pml.md); else name of a built-in family ("chatml", "llama2", "llama3", …; "none": chat
-	// tags are empty). nil: the model's own. If the model has none, or it is not understood for
+	// tags are empty). "": the model's own. If the model has none, or it is not understood for
 	// certain, chat tags and FormatChat fail. Model.PromptFromMessages needs less: a template that
 	// can be run.
 	ChatTemplate string
@@ -75,7 +74,7 @@ type ModelOptions struct {
 	// it is made if it is missing. The file there takes about the memory of the weights, and is
 	// written anew when the model's files, the kernels or the library differ. The model maps it until
 	// it is freed: it may be removed meanwhile, but not cut short. A folder that cannot be used is
-	// logged, and the model loads without; "" is ErrInvalid. nil: nothing is kept.
+	// logged, and the model loads without; "" is ErrInvalid. "": nothing is kept.
 	PackedWeights string
 }
 
@@ -101,25 +100,24 @@ func (o *ModelOptions) fill(c *C.pc_model_options, a *arena) {
 	c.packed_weights = a.name("PackedWeights", o.PackedWeights)
 }
 
-// CacheOptions: See the functions that take it. Zero is the default.
+// CacheOptions: of Context.NewCache. Zero is the default of every field.
 type CacheOptions struct {
 	// Budget of RAM, with pins, running loads and data that waits to be written to other tiers. 0: 1
 	// GiB. Below 4 MiB, 1 MiB more may wait.
 	RAMBytes uint64
 	// part of keys that the library makes: others never get states
-	Salt []byte
-	// CacheFlags
+	Salt  []byte
 	Flags CacheFlags
 	// budget of COMPRESSED; 0: no such tier
 	CompressedBytes uint64
-	// folder of DISK, made if missing; processes may share it; nil: none
+	// folder of DISK, made if missing; processes may share it; "": none
 	DiskPath string
 	// its budget; 0: 16 GiB. An excess at opening goes in the background
 	DiskBytes uint64
 	// "redis://[user:password@]server[:port][/db]", nodes of a cluster separated by commas, or one
 	// with "?cluster=1". "rediss://…" uses TLS and may end in options (doc/store.md):
 	// "?cacert=PATH&cert=FILE&key=FILE&sni=NAME&insecure=1".
-	// "redis+unix://[user:password@]/path[?owner=USER]" is a socket. nil: none.
+	// "redis+unix://[user:password@]/path[?owner=USER]" is a socket. "": none.
 	Remote string
 	// Codec of COMPRESSED; default: ZSTD
 	CompressedCodec Codec
@@ -190,13 +188,13 @@ func (o *CacheOptions) fill(c *C.pc_cache_options, a *arena) {
 	c.tenant_share = C.uint32_t(o.TenantShare)
 }
 
-// SchemaOptions: See the functions that take it. Zero is the default.
+// SchemaOptions: of Model.LoadSchema, Model.NewSchemaBuilder, Model.ParseSchema. Zero is the
+// default of every field.
 type SchemaOptions struct {
-	// PromptFlags
 	Flags PromptFlags
 	// of one text: longer ones lose their middle; 0: no limit
 	MaxTokens uint32
-	// For src=. nil: the schema file's folder; refused for text in memory.
+	// For src=. "": the schema file's folder; refused for text in memory.
 	BaseFolder string
 }
 
@@ -241,15 +239,14 @@ func (o *Salt) fill(c *C.pc_salt, a *arena) {
 	c.size = C.size_t(len(o.Data))
 }
 
-// EncodeOptions: See the functions that take it. Zero is the default.
+// EncodeOptions: of Schema.Encode, Schema.Prefetch. Zero is the default of every field.
 type EncodeOptions struct {
-	// Encoding
 	Encoding Encoding
 	// told of each step; may be nil
 	//
 	// An error cancels the work.
 	Progress func(what string, done, total uint64) error
-	// of what is stored; 0: the cache's; INFINITY: never expires
+	// of what is stored; 0: the cache's; Forever: never expires
 	TTL time.Duration
 	// lower priorities are evicted first; 0
 	Priority int32
@@ -261,9 +258,9 @@ type EncodeOptions struct {
 	PinDuration time.Duration
 	// of later requests, if longer than the schema; 0: the schema's
 	RoPERegimeLength uint64
-	// [SaltCount] as in GenerateOptions: whose the states are from a position on.
+	// as in GenerateOptions: whose the states are from a position on.
 	Salts []Salt
-	// [32] as in GenerateOptions
+	// as in GenerateOptions
 	Adapter *Key
 }
 
@@ -316,22 +313,20 @@ func (o *PromptOptions) fill(c *C.pc_prompt_options, a *arena) {
 	c.flags = C.uint64_t(o.Flags)
 }
 
-// GenerateOptions: See the functions that take it. Zero is the default.
+// GenerateOptions: of Model.LoadSequence, Prompt.Generate, Prompt.NewSequence,
+// Sequence.SetOptions. Zero is the default of every field.
 type GenerateOptions struct {
 	// 0: 256; of a sequence: since the last push
 	MaxTokens uint32
 	// 0: 1; samples share everything but their tails
-	Samples uint32
-	// Encoding
+	Samples  uint32
 	Encoding Encoding
-	// Repair
-	Repair Repair
+	Repair   Repair
 	// of RepairFirst
 	RepairTokens uint32
 	// of RepairTop
 	RepairPercent float32
-	// Visibility
-	Visibility Visibility
+	Visibility    Visibility
 	// in a step, prompts of a higher one are computed first
 	Priority int32
 	// nil: greedy; sample i uses seed + i
@@ -344,9 +339,8 @@ type GenerateOptions struct {
 	//
 	// Stop ends this sample; another error fails the request.
 	OnText func(sample int, text string) error
-	// GenerateFlags
-	Flags GenerateFlags
-	// [SaltCount] ascending by `first`
+	Flags  GenerateFlags
+	// ascending by `first`
 	Salts []Salt
 	// Attention maps of similar prompts (memo.h), for plain prompts that the cache has nothing of.
 	// Not with salts: maps have no tenants. nil: none.
@@ -374,8 +368,8 @@ type GenerateOptions struct {
 	//
 	// Stop makes this token the last one; another error fails the request.
 	OnToken func(token Token) error
-	// [32] digest of the adapter (LoRA) that an application's model computes with. States of one
-	// adapter are never served to another. Copied. nil: none. Others: ErrUnsupported.
+	// digest of the adapter (LoRA) that an application's model computes with. States of one adapter
+	// are never served to another. Copied. nil: none. Others: ErrUnsupported.
 	Adapter *Key
 	// any number of the application, for its own model's functions (extend.h)
 	Tag uint64
@@ -439,16 +433,15 @@ func (o *GenerateOptions) fill(c *C.pc_generate_options, a *arena) {
 	c.tag = C.uint64_t(o.Tag)
 }
 
-// SystemsOptions: See the functions that take it. Zero is the default.
+// SystemsOptions: of Model.NewSystems. Zero is the default of every field.
 type SystemsOptions struct {
-	// of text and tokens (SystemFormat); nil: "{__SYS_PROMPT}{__USR_PROMPT}"
+	// of text and tokens (SystemFormat); "": "{__SYS_PROMPT}{__USR_PROMPT}"
 	Format string
 	// or a file that holds it
 	FormatFile string
 	// Encoding of later requests; not EXACT
 	Encoding Encoding
-	// FormatFlags
-	Flags FormatFlags
+	Flags    FormatFlags
 	// as in EncodeOptions
 	RoPERegimeLength uint64
 }
@@ -473,9 +466,9 @@ func (o *SystemsOptions) fill(c *C.pc_systems_options, a *arena) {
 	c.rope_regime_length = C.uint64_t(o.RoPERegimeLength)
 }
 
-// FolderOptions: See the functions that take it. Zero is the default.
+// FolderOptions: of Context.OpenFolder. Zero is the default of every field.
 type FolderOptions struct {
-	// [32] opens sealed records; nil: only their frames are read
+	// opens sealed records; nil: only their frames are read
 	SealKey *Key
 	// none yet
 	Flags uint64
@@ -495,9 +488,9 @@ func (o *FolderOptions) fill(c *C.pc_folder_options, a *arena) {
 	c.flags = C.uint64_t(o.Flags)
 }
 
-// CalibrateOptions: See the functions that take it. Zero is the default.
+// CalibrateOptions: of Context.Calibrate. Zero is the default of every field.
 type CalibrateOptions struct {
-	// of the file; nil: as above; "": none
+	// of the file; "": as above; "": none
 	Path string
 	// told of each step; may be nil
 	//
@@ -523,7 +516,7 @@ func (o *CalibrateOptions) fill(c *C.pc_calibrate_options, a *arena) {
 	}
 }
 
-// ForkOptions: See the functions that take it. Zero is the default.
+// ForkOptions: of Sequence.Fork. Zero is the default of every field.
 type ForkOptions struct {
 	// nil: as the original's, with seed + the number of the fork
 	Sampling *Sampling
@@ -544,7 +537,7 @@ func (o *ForkOptions) fill(c *C.pc_fork_options, a *arena) {
 	}
 }
 
-// BatchOptions: See the functions that take it. Zero is the default.
+// BatchOptions: of Model.NewBatch. Zero is the default of every field.
 type BatchOptions struct {
 	// most sequences in the batch; 0: no limit
 	MaxSequences uint32
@@ -567,14 +560,15 @@ func (o *BatchOptions) fill(c *C.pc_batch_options, a *arena) {
 	c.step_tokens = C.uint32_t(o.StepTokens)
 }
 
-// SaveOptions: See the functions that take it. Zero is the default.
+// SaveOptions: of Model.ForgetSequence, Model.LoadSequence, Sequence.Save. Zero is the default of
+// every field.
 type SaveOptions struct {
 	// the tenant's; nil with SaltSize 0: the cache's
 	Salt []byte
 	// Mask of TierMask; 0: all. Saving: those that may have it. Loading: those in which it is looked
 	// for.
 	Tiers TierMask
-	// saving: until it expires; 0: the cache's; INFINITY: never
+	// saving: until it expires; 0: the cache's; Forever: never
 	TTL time.Duration
 	// loading: of the whole call; 0: the cache's
 	Deadline time.Duration
@@ -600,10 +594,10 @@ func (o *SaveOptions) fill(c *C.pc_save_options, a *arena) {
 	c.priority = C.int32_t(o.Priority)
 }
 
-// PrometheusOptions: See the functions that take it. Zero is the default.
+// PrometheusOptions: of Cache.Prometheus. Zero is the default of every field.
 type PrometheusOptions struct {
 	// Labels of every sample, as they stand between braces: "model=\"a\",zone=\"b\"", at most 255
-	// bytes. nil: none.
+	// bytes. "": none.
 	Labels string
 }
 
@@ -623,22 +617,19 @@ func (o *PrometheusOptions) fill(c *C.pc_prometheus_options, a *arena) {
 // KeyParts: Everything but tokens that can change K and V (doc/format.md, "Identity"). Only
 // `model` is needed.
 type KeyParts struct {
-	// [32] fingerprint of the model
+	// fingerprint of the model
 	Model *Key
-	// [32] digest of an adapter; nil: none
+	// digest of an adapter; nil: none
 	Adapter *Key
-	// [32] digest of the tokenizer; nil: zeros
-	Tokenizer *Key
-	// PositionScheme
+	// digest of the tokenizer; nil: zeros
+	Tokenizer      *Key
 	PositionScheme PositionScheme
 	// DType of K and V
 	DType DType
 	// length that selects the RoPE frequencies; 0: none
 	RoPERegime uint64
-	// Layout
-	Layout Layout
-	// Encoding
-	Encoding Encoding
+	Layout     Layout
+	Encoding   Encoding
 	// the tenant's; nil with SaltSize 0: none
 	Salt []byte
 }
@@ -667,9 +658,9 @@ func (o *KeyParts) fill(c *C.pc_key_parts, a *arena) {
 
 // KeySegmentArgs: What a key holds beside its base.
 type KeySegmentArgs struct {
-	// [32] the base key
+	// the base key
 	Base *Key
-	// [32] key of the last segment that this one saw; nil: none
+	// key of the last segment that this one saw; nil: none
 	Parent *Key
 	// from the parent's start to this one's; ignored without a parent
 	Distance int64
@@ -677,7 +668,7 @@ type KeySegmentArgs struct {
 	Offset int64
 	// [count]
 	Tokens []int32
-	// [count] positions minus the first one's, ascending; nil: 0, 1, …
+	// positions minus the first one's, ascending; nil: 0, 1, …
 	Relative []int64
 }
 
@@ -703,14 +694,12 @@ func (o *KeySegmentArgs) fill(c *C.pc_key_segment_args, a *arena) {
 
 // Raw: States as memory: one block per layer, or as the application likes.
 type Raw struct {
-	// [32] fingerprint of the model
+	// fingerprint of the model
 	Model *Key
 	// of the model, as in ModelInfo
-	Architecture string
-	// PositionScheme
+	Architecture   string
 	PositionScheme PositionScheme
-	// DType
-	DType DType
+	DType          DType
 	// LayoutPages, _LATENT, or one of the application
 	Layout Layout
 	// 1: the states went through something lossy
@@ -725,13 +714,13 @@ type Raw struct {
 	VDim int32
 	// as in KeyParts
 	RoPERegime uint64
-	// [TokenCount] ids
+	// ids
 	Tokens []int32
 	// [TokenCount]; nil: 0, 1, 2, …
 	Relative []int64
-	// [BlockCount] where each block begins
+	// where each block begins
 	Blocks [][]byte
-	// [BlockCount] bytes of each block
+	// bytes of each block
 	BlockBytes []uint64
 }
 
@@ -766,19 +755,18 @@ func (o *Raw) fill(c *C.pc_raw, a *arena) {
 	c.block_bytes, c.block_count = a.blockBytes(o.Blocks, o.BlockBytes)
 }
 
-// PutOptions: See the functions that take it. Zero is the default.
+// PutOptions: of Cache.Put, Cache.PutCopy. Zero is the default of every field.
 type PutOptions struct {
 	// seconds of computing it
 	Cost time.Duration
-	// until it expires; 0: the cache's; INFINITY: never
+	// until it expires; 0: the cache's; Forever: never
 	TTL time.Duration
 	// lower priorities are evicted first; 0
 	Priority int32
-	// [32] key of the segment that it saw, which is evicted after it. nil: none.
+	// key of the segment that it saw, which is evicted after it. nil: none.
 	Parent *Key
 	// whose quota counts it; nil: the cache's
-	Salt []byte
-	// PutFlags
+	Salt  []byte
 	Flags PutFlags
 	// mask of TierMask: those that may have it; 0: all
 	Tiers TierMask
@@ -804,7 +792,7 @@ func (o *PutOptions) fill(c *C.pc_put_options, a *arena) {
 	c.tiers = C.uint64_t(o.Tiers)
 }
 
-// GetOptions: See the functions that take it. Zero is the default.
+// GetOptions: of Cache.Get, Cache.GetMany, Cache.Prefetch. Zero is the default of every field.
 type GetOptions struct {
 	// Of computing a segment: loading is given up when it takes longer. 0: no limit.
 	Cost time.Duration
@@ -829,7 +817,7 @@ func (o *GetOptions) fill(c *C.pc_get_options, a *arena) {
 	c.tiers = C.uint64_t(o.Tiers)
 }
 
-// FindOptions: See the functions that take it. Zero is the default.
+// FindOptions: of Cache.Find. Zero is the default of every field.
 type FindOptions struct {
 	// looks only there
 	Tiers TierMask
@@ -855,7 +843,7 @@ func (o *FindOptions) fill(c *C.pc_find_options, a *arena) {
 type GetEntry struct {
 	// [32]
 	Key *Key
-	// [TokenCount] ids
+	// ids
 	Tokens []int32
 	// [TokenCount]; nil: 0, 1, 2, …
 	Relative []int64
@@ -883,7 +871,7 @@ func (o *GetEntry) fill(c *C.pc_get_entry, a *arena) {
 	c.block_bytes = (*C.uint64_t)(copyOf(a, o.BlockBytes))
 }
 
-// RemoveOptions: See the functions that take it. Zero is the default.
+// RemoveOptions: of Cache.Remove. Zero is the default of every field.
 type RemoveOptions struct {
 	// removes only there
 	Tiers TierMask
@@ -902,19 +890,17 @@ func (o *RemoveOptions) fill(c *C.pc_remove_options, a *arena) {
 	c.tiers = C.uint64_t(o.Tiers)
 }
 
-// EmbedOptions: See the functions that take it. Zero is the default.
+// EmbedOptions: of Embed. Zero is the default of every field.
 type EmbedOptions struct {
-	// EmbedFlags
 	Flags EmbedFlags
-	// Pool
-	Pool Pool
+	Pool  Pool
 	// Encoding of modules, as in GenerateOptions
 	Encoding Encoding
-	// [count] of each prompt the types of its tokens (BERT), or nil: 0. For encoders only.
+	// of each prompt the types of its tokens (BERT), or nil: 0. For encoders only.
 	Types [][]int32
-	// [SaltCount] as in GenerateOptions, of every prompt
+	// as in GenerateOptions, of every prompt
 	Salts []Salt
-	// [32] as in GenerateOptions
+	// as in GenerateOptions
 	Adapter *Key
 	// as in GenerateOptions
 	Tag uint64
@@ -977,18 +963,16 @@ func (o *Span) fill(c *C.pc_span, a *arena) {
 	c.hi = C.uint32_t(o.Hi)
 }
 
-// MemoOptions: See the functions that take it. Zero is the default.
+// MemoOptions: of Model.OpenMemo. Zero is the default of every field.
 type MemoOptions struct {
-	// MemoFlags
 	Flags MemoFlags
 	// of the folder; 0: none. Evicts by eviction score
 	BudgetBytes uint64
 	// of a new memo: MapF16 or MapU8; 0: F16
 	MapFormat MapFormat
-	// Index
-	Index Index
-	// [BucketCount] of a new memo: largest length of each bucket, ascending. nil: 16, 32, 64 … up to
-	// the model's context, at most 4096.
+	Index     Index
+	// of a new memo: largest length of each bucket, ascending. nil: 16, 32, 64 … up to the model's
+	// context, at most 4096.
 	BucketTokens []uint32
 	// of the hits that are also computed in full; 0: 0.01; negative: none
 	VerifyShare float64
@@ -1031,9 +1015,9 @@ func (o *MemoOptions) fill(c *C.pc_memo_options, a *arena) {
 
 // Input: One prompt without an answer.
 type Input struct {
-	// [count] with the special tokens that the model wants
+	// with the special tokens that the model wants
 	Tokens []int32
-	// [count] token types (BERT); nil: 0
+	// token types (BERT); nil: 0
 	Types []int32
 }
 
@@ -1055,7 +1039,7 @@ func (o *Input) fill(c *C.pc_input, a *arena) {
 	a.same("Input.Types", len(o.Types), "Tokens", len(o.Tokens))
 }
 
-// MemoWork: See the functions that take it. Zero is the default.
+// MemoWork: of Memo.Add, Memo.Train, Memo.Tune. Zero is the default of every field.
 type MemoWork struct {
 	// cancels by a non-zero return; work that was reported done stays
 	//
@@ -1101,7 +1085,7 @@ func (o *MemoWork) fill(c *C.pc_memo_work, a *arena) {
 	c.hit_percentile = C.double(o.HitPercentile)
 }
 
-// MemoBucket: See the functions that take it. Zero is the default.
+// MemoBucket: of Memo.Buckets, Memo.SetThreshold. Zero is the default of every field.
 type MemoBucket struct {
 	// length of its shortest prompts
 	MinTokens uint32
@@ -1185,16 +1169,14 @@ func (o *MemoBucket) fill(c *C.pc_memo_bucket, a *arena) {
 	c.hit_loss_worst = C.double(o.HitLossWorst)
 }
 
-// PrefillOptions: See the functions that take it. Zero is the default.
+// PrefillOptions: of Model.Prefill. Zero is the default of every field.
 type PrefillOptions struct {
-	// PrefillFlags
 	Flags PrefillFlags
 	// nil: everything is computed
 	Memo *Memo
-	// Pool
 	Pool Pool
-	// [layers] Layer l reuses the map of layer MapLayers[l] <= l of the same prompt (AttnCache,
-	// section 5.5: LazyFormer 0 0 2 2 …, SAN). nil: none. Not together with a memo.
+	// Layer l reuses the map of layer MapLayers[l] <= l of the same prompt (AttnCache, section 5.5:
+	// LazyFormer 0 0 2 2 …, SAN). nil: none. Not together with a memo.
 	MapLayers []int32
 	// Overrides every bucket's threshold, also of closed buckets; at most 1. -INFINITY: the nearest
 	// record of the same length is a hit. nil: the buckets' own.
@@ -1225,9 +1207,9 @@ func (o *PrefillOptions) fill(c *C.pc_prefill_options, a *arena) {
 // SystemFormat: A schema made of a format string, as RelayAttention's code has it (section 3.3 of
 // the paper).
 type SystemFormat struct {
-	// of the schema; nil: "system"
+	// of the schema; "": "system"
 	Name string
-	// nil: "{__SYS_PROMPT}{__USR_PROMPT}"
+	// "": "{__SYS_PROMPT}{__USR_PROMPT}"
 	Format string
 	// or a file that holds it; a final line break is dropped
 	FormatFile string
@@ -1237,8 +1219,7 @@ type SystemFormat struct {
 	SystemFile string
 	// or the tokens of everything before the user slot, as they are
 	Tokens []int32
-	// FormatFlags
-	Flags FormatFlags
+	Flags  FormatFlags
 }
 
 func (o *SystemFormat) c(a *arena) *C.pc_system_format {
@@ -1271,16 +1252,16 @@ func (o *SystemFormat) fill(c *C.pc_system_format, a *arena) {
 type Message struct {
 	// "system", "user", "assistant", "tool", …: letters, digits, '_', '-'
 	Role string
-	// may have NULs; nil with ToolCalls: the template sees none
+	// may have NULs; "" with ToolCalls: the template sees none
 	Content string
 	// Paths of modules of ChatOptions.Schema. Their texts stand in front of content, from the cache.
 	// A conversation names each at most once: at its first use.
 	Modules []string
 	// JSON: the list of an answer's calls, as the template wants them
 	ToolCalls string
-	// nil: none
+	// "": none
 	ToolCallID string
-	// nil: none
+	// "": none
 	Name string
 	// JSON: an object of further members, such as reasoning_content
 	Fields string
@@ -1311,11 +1292,11 @@ func (o *Message) fill(c *C.pc_message, a *arena) {
 	c.fields = a.name("Fields", o.Fields)
 }
 
-// ChatOptions: See the functions that take it. Zero is the default.
+// ChatOptions: of Model.FormatMessages, Model.PromptFromMessages, Sequence.PushMessages. Zero is
+// the default of every field.
 type ChatOptions struct {
-	// ChatFlags
 	Flags ChatFlags
-	// JSON: the list of tools; a template may ignore them; nil: none
+	// JSON: the list of tools; a template may ignore them; "": none
 	Tools string
 	// JSON: an object of further variables, such as enable_thinking
 	Variables string

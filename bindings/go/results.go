@@ -7,7 +7,7 @@ import "C"
 import "time"
 import "unsafe"
 
-// ModelInfo: See the functions that take it. Zero is the default.
+// ModelInfo: of Model.Info.
 type ModelInfo struct {
 	// "llama", "falcon", …
 	Architecture string
@@ -27,11 +27,9 @@ type ModelInfo struct {
 	Vocab int32
 	// Largest position + 1 that the model was made for, with linear scaling and YaRN. 0: no limit
 	// (dynamic NTK, or the files name none).
-	ContextLength int32
-	// PositionScheme
+	ContextLength  int32
 	PositionScheme PositionScheme
-	// DType
-	Compute DType
+	Compute        DType
 	// 1: a segment may stand at any start
 	Relocatable bool
 	// -1: none
@@ -267,7 +265,7 @@ func (o *Stats) from(c *C.pc_stats) {
 	o.TokensUncached = uint64(c.tokens_uncached)
 }
 
-// SystemInfo: See the functions that take it. Zero is the default.
+// SystemInfo: of Systems.List.
 type SystemInfo struct {
 	// the name, with a NUL
 	Name string
@@ -288,7 +286,6 @@ func (o *SystemInfo) from(c *C.pc_system_info) {
 
 // ModelFileInfo: More than ModelInfo says. Texts are borrowed from the ModelFile.
 type ModelFileInfo struct {
-	// ModelFileKind
 	Kind ModelFileKind
 	// What Context.LoadModel returns: OK, as far as can be seen without the weights' values, or the
 	// error. With an error, fields that could not be found out are 0 or "".
@@ -427,20 +424,15 @@ type RecordInfo struct {
 	Model Key
 	// of the model, as in ModelInfo
 	Architecture string
-	// Codec
-	Codec Codec
+	Codec        Codec
 	// 1: its states went through a lossy codec
 	Lossy bool
 	// 1: sealed with a seal_key
-	Sealed bool
-	// PositionScheme
+	Sealed         bool
 	PositionScheme PositionScheme
-	// DType
-	DType DType
-	// Layout
-	Layout Layout
-	// Encoding
-	Encoding Encoding
+	DType          DType
+	Layout         Layout
+	Encoding       Encoding
 	// layers of its states
 	Layers int32
 	// heads of K and V in each layer
@@ -506,14 +498,13 @@ func (o *RecordInfo) from(c *C.pc_record_info) {
 	o.Name = keyFrom(&c.name[0])
 }
 
-// Costs: See the functions that take it. Zero is the default.
+// Costs: of Context.Costs.
 type Costs struct {
 	// its name, as the operating system has it
 	CPU string
 	// of the CPU: "avx512bf16", …
 	Kernels string
-	// CostsSource
-	Source CostsSource
+	Source  CostsSource
 	// [i]: nanoseconds of one thread for 2^i queries over one token of one K/V head of 128
 	// dimensions, with K and V in the second-level cache.
 	CachedNS [CostRoom]float64
@@ -533,7 +524,7 @@ func (o *Costs) from(c *C.pc_costs) {
 	}
 }
 
-// PluginInfo: See the functions that take it. Zero is the default.
+// PluginInfo: of Plugins.
 type PluginInfo struct {
 	// "onednn"; these three live as long as the library
 	Name string
@@ -541,8 +532,7 @@ type PluginInfo struct {
 	Path string
 	// MISSING: one line that names file and cause; else ""
 	Reason string
-	// PluginState
-	State PluginState
+	State  PluginState
 }
 
 func (o *PluginInfo) from(c *C.pc_plugin_info) {
@@ -571,13 +561,10 @@ func (o *BatchStats) from(c *C.pc_batch_stats) {
 	o.TokensStored = uint64(c.tokens_stored)
 }
 
-// Event: See the functions that take it. Zero is the default.
+// Event: of .
 type Event struct {
-	// EventKind
-	Kind EventKind
-	// Tier
-	Tier Tier
-	// Reason
+	Kind   EventKind
+	Tier   Tier
 	Reason Reason
 	// tokens of the segment
 	Tokens uint32
@@ -757,7 +744,7 @@ func (o *Raw) from(c *C.pc_raw) {
 	o.BlockBytes = copyFrom[uint64](unsafe.Pointer(c.block_bytes), int(c.block_count))
 }
 
-// GetInfo: See the functions that take it. Zero is the default.
+// GetInfo: of Cache.Get and Load.Result.
 type GetInfo struct {
 	// Tier that it came from
 	Tier Tier
@@ -891,8 +878,7 @@ type MemoResult struct {
 	// number of layers that reused maps
 	Layers uint32
 	// of the reuse, if verified, by the measure of the bucket's tuning
-	Loss float64
-	// Reuse
+	Loss  float64
 	Reuse Reuse
 }
 
@@ -946,7 +932,6 @@ func (o *PrefillStats) from(c *C.pc_prefill_stats) {
 
 // Item: One element of a schema's layout. Strings are borrowed from the schema.
 type Item struct {
-	// ItemKind
 	Kind ItemKind
 	// number of modules around it
 	Depth uint32
@@ -974,11 +959,10 @@ func (o *Item) from(c *C.pc_item) {
 
 // Part: Tokens of a prompt that come from one place. Borrowed from the prompt.
 type Part struct {
-	// PartKind
 	Kind PartKind
 	// of its item; "" of a plain prompt
 	Path string
-	// [count] its tokens
+	// its tokens
 	Tokens []int32
 	// position of the first
 	Start int64

@@ -96,10 +96,13 @@ def fetch(folder):
 
 
 def works(folder):
-    code = "import torch, transformers; print(torch.ones(2) @ torch.ones(2))"
+    """Also compiles what an import reads, once for all."""
+    environment = dict(os.environ, PYTHONPATH=folder)
+    environment.pop("PYTHONDONTWRITEBYTECODE", None)
+    code = ("import torch, transformers; from transformers import AutoModelForCausalLM, "
+            "AutoTokenizer; print(torch.ones(2) @ torch.ones(2))")
     return not subprocess.run([sys.executable, "-c", code], stdout=subprocess.DEVNULL,
-                              stderr=subprocess.DEVNULL,
-                              env=dict(os.environ, PYTHONPATH=folder)).returncode
+                              stderr=subprocess.DEVNULL, env=environment).returncode
 
 
 def main():

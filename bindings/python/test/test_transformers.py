@@ -9,11 +9,15 @@ compute something else and are not refused.
 usage: test_transformers.py ROOT [NAME...]     ROOT: of the project; PYTHONPATH has the package.
 torch and transformers are looked for in ROOT/build/transformers, too."""
 import contextlib
+import io
 import json
 import math
 import os
+import re
+import runpy
 import sys
 import tempfile
+import time
 
 ROOT = os.path.abspath(sys.argv[1])
 sys.path.append(os.path.join(ROOT, "build", "transformers"))
@@ -253,7 +257,7 @@ def test_batch(pair):
         for step in range(6):
             batch.step()
             if step == 2:
-                fork = sequences[1].fork(seed=1)  # it joins the batch
+                fork = sequences[1].fork()  # it joins the batch
                 fork.push([77, 78])
                 sequences.append(fork)
             if step == 4:
@@ -280,6 +284,17 @@ def test_disk(pair):
         tiers = again.stats.tokens_tier
         assert tiers[lib.PC_TIER_DISK] == again.stats.tokens_cached > 0, tiers
         assert torch.equal(before, logits(again)), "states of a folder are not those of before"
+
+
+def test_embed(pair):
+    """Last hidden states; prompts behind modules and of several lengths go through together."""
+    vectors = []
+    for model in pair.both:
+        cache, schema = pc.Cache(), pc.Schema.parse(model, SCHEMA)
+        prompts = [pc.Prompt.parse(schema, PROMPTS["with gaps"]),
+                   pc.Prompt.from_text(model, "A river"), pc.Prompt.from_text(model, "The hill.")]
+        vectors.append(pc.embed(prompts, cache, pool="last").vectors)
+    near("embeddings", *vectors)
 
 
 # ---- Tests of one model
@@ -387,8 +402,82 @@ def test_refusals(folder):
             refused(why, lambda: Host(other))
 
 
-EACH = (test_whole, test_modules, test_repair, test_conversation, test_batch, test_disk)
-ONCE = (test_formats, test_errors, test_fingerprint, test_refusals)
+def test_page(folder):
+    """The snippets of doc/transformers.md, with a model of our own."""
+    with open(f"{ROOT}/doc/transformers.md", encoding="utf-8") as file:
+        snippets = re.findall(r"```python\n(.*?)```", file.read(), re.S)
+    with tempfile.TemporaryDirectory() as states:
+        for _ in range(2):
+            space, said = {}, io.StringIO()
+            for snippet in snippets:
+                for text, ours in (("Qwen/Qwen3-0.6B", folder), ('"states"', repr(states))):
+                    assert text in snippet or snippet is not snippets[0], text
+                    snippet = snippet.replace(text, ours)
+                with contextlib.redirect_stdout(said):
+                    exec(snippet, space)
+            tier = space["cache"].tier_stats("disk")
+            space["cache"].close()
+        assert len(snippets) == 2 and said.getvalue() and tier.hits, tier
+
+
+def test_example(folder):
+    """examples/python/transformers_chat.py: the second time the files come from the folder."""
+    with tempfile.TemporaryDirectory() as work:
+        for name in ("bridges", "hills"):
+            with open(f"{work}/{name}.txt", "w", encoding="utf-8") as file:
+                file.write(f"All about {name}. " * 4)
+        said, kept = [], (sys.argv, sys.stdin)
+        for _ in range(2):
+            sys.argv = ["chat", folder, work + "/states", work + "/bridges.txt",
+                        work + "/hills.txt"]
+            sys.stdin, out = io.StringIO("Which?\nAnd then?\n"), io.StringIO()
+            try:
+                with contextlib.redirect_stdout(out):
+                    space = runpy.run_path(ROOT + "/examples/python/transformers_chat.py")
+            finally:
+                sys.argv, sys.stdin = kept
+            space["cache"].close()
+            said.append(out.getvalue())
+        numbers = [[int(n) for n in re.findall(r"(\d+) of (\d+) tokens of the prompt", s)[0]]
+                   for s in said]
+        assert numbers[0][0] < numbers[1][0] > numbers[1][1] / 2, numbers
+        assert said[0].rpartition("\n")[0].count("\n") >= 2, said
+
+
+def test_time(_):
+    """The first token behind a long module comes sooner if the module is in the cache."""
+    torch.manual_seed(3)
+    config = transformers.LlamaConfig(
+        vocab_size=VOCAB, hidden_size=256, intermediate_size=704, num_hidden_layers=6,
+        num_attention_heads=8, num_key_value_heads=4, max_position_embeddings=4096)
+    hf = transformers.LlamaForCausalLM(config).eval()
+    host = Host(hf, tokenizer())
+    schema = pc.Schema.parse(host.model, '<schema name="long"><module name="text">'
+                             + "The river goes under the old bridge. " * 54 + "</module></schema>")
+    prompt = pc.Prompt.parse(schema, '<prompt schema="long"><text/>Where does it go?</prompt>')
+    cache = pc.Cache()
+    prompt.generate(cache, max_tokens=1)
+    with torch.no_grad():
+        ids = torch.randint(0, VOCAB, (1, prompt.generate(max_tokens=1).stats.tokens_prompt))
+        plain = min(timed(lambda: hf(ids, logits_to_keep=1)) for _ in range(3))
+    full = min(timed(lambda: prompt.generate(max_tokens=1)) for _ in range(3))
+    cached = min(timed(lambda: prompt.generate(cache, max_tokens=1)) for _ in range(3))
+    if os.environ.get("PC_TEST_VERBOSE"):
+        print(f"{ids.shape[1]} tokens, {cached * 1e3:.0f} ms cached, {full * 1e3:.0f} ms full, "
+              f"{plain * 1e3:.0f} ms by transformers alone")
+    assert cached < full / 2, (cached, full)
+
+
+def timed(work):
+    began = time.perf_counter()
+    work()
+    return time.perf_counter() - began
+
+
+EACH = (test_whole, test_modules, test_repair, test_conversation, test_batch, test_disk,
+        test_embed)
+ONCE = (test_formats, test_errors, test_fingerprint, test_refusals, test_page, test_example,
+        test_time)
 worst = [0.0]
 
 

@@ -6,6 +6,7 @@ from __future__ import annotations
 import collections.abc
 import enum
 import re
+import sys
 import types
 import typing
 from dataclasses import dataclass, field
@@ -38,8 +39,9 @@ class ProgramError(SyntaxError):
     names a place in a program that is called there."""
 
     def __init__(self, reason: str, place: Place, called: bool = False) -> None:
-        super().__init__(reason, (place.filename, place.line, place.column, place.text,
-                                  place.end_line, place.end_column))
+        details = (place.filename, place.line, place.column, place.text, place.end_line,
+                   place.end_column)
+        super().__init__(reason, details if sys.version_info >= (3, 10) else details[:4])
         self.reason = reason
         self.called = called
 

@@ -6,6 +6,7 @@ arguments that makes a prompt; snippets of the page that do not run.
 
 usage: test_programs.py ROOT     ROOT: of the project; PYTHONPATH has the package
 PC_TEST_LONG=1: more random programs. PC_TEST_SEED=N: begins with another."""
+import collections
 import contextlib
 import doctest
 import io
@@ -14,13 +15,19 @@ import os
 import re
 import subprocess
 import sys
+import tempfile
 import textwrap
 import time
+import traceback
 import typing
 import unittest
+import warnings
 from collections.abc import Collection
 from typing import Annotated, Literal
 
+if sys.version_info < (3, 10):
+    print("skipped: before 3.10, Python has no match statement")
+    sys.exit(77)
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 import program_meaning as meaning
 from program_faults import FAULTS, PRELUDE
@@ -472,6 +479,16 @@ first, second = outer("one"), outer("two")
         with self.assertRaisesRegex(ProgramError, "not where it was compiled from"):
             exec(compile("@prompt_program\ndef f():\n    text('x')\n", name, "exec"), dict(KNOWN))
 
+    def test_columns(self):
+        """Places within f-strings; columns count characters."""
+        for line, text in ((5, 'f"""First é\n        two {n}\n         3 {nowhere}"""'),
+                           (3, '"üé"; f"Übel {n} "; f"{nowhere}"')):
+            with self.assertRaises(ProgramError) as caught:
+                run(f"@prompt_program\ndef f(n: Text[4]):\n    text('a'); {text}\n")
+            error = caught.exception
+            self.assertEqual(error.text[error.offset - 1:error.end_offset - 1], "nowhere")
+            self.assertEqual(error.lineno, line)
+
     def test_quotes(self):
         names = run(r"""
 @prompt_program
@@ -573,6 +590,124 @@ class Page(unittest.TestCase):
                 exec(compile(block, name, "exec"), scope)
             printed = out.getvalue()
         self.assertGreater(compared, 5)
+
+
+class Mutations(unittest.TestCase):
+    """Random changes to random programs: they are refused in the way of all faults, or mean one
+    thing, with PML or without."""
+
+    def mutate(self, rng, lines):
+        lines = list(lines)
+        at = rng.randrange(len(lines))
+        how = rng.randrange(7)
+        if how == 0:
+            del lines[at]
+        elif how == 1:
+            lines.insert(rng.randrange(len(lines)), lines[at])
+        elif how == 2:
+            other = rng.randrange(len(lines))
+            lines[at], lines[other] = lines[other], lines[at]
+        elif how == 3:
+            lines[at] = "    " + lines[at] if rng.random() < 0.5 else lines[at][4:]
+        elif how == 4:
+            words = re.findall(r"[A-Za-z_]\w*|'[^']*'|\d+", "\n".join(lines)) or ["x"]
+            old = rng.choice(re.findall(r"[A-Za-z_]\w*|'[^']*'|\d+", lines[at]) or ["x"])
+            lines[at] = lines[at].replace(old, rng.choice(words), 1)
+        elif how == 5:
+            body = rng.choice(FAULTS)[2].replace(" #!", "").split("\n")
+            indent = lines[at][:len(lines[at]) - len(lines[at].lstrip())]
+            lines[at:at] = [indent + line for line in body]
+        else:
+            lines[at] = re.sub(r"[\[\](){}:='\",]", lambda c: rng.choice([c[0], c[0], "", "(", "'"]),
+                               lines[at])
+        return lines
+
+    def check(self, rng, lines, program):
+        source = "\n".join(lines) + "\n"
+        try:
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")
+                compile(source, "<mutation>", "exec")
+        except (SyntaxError, ValueError):
+            return "no Python"
+        try:
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")
+                compiled = run(source)[program.name]
+        except ProgramError as error:
+            self.assertTrue(error.reason and error.text, source)
+            self.assertEqual(error.text, source.split("\n")[error.lineno - 1], source)
+            return "refused"
+        except Exception as error:
+            last = traceback.extract_tb(error.__traceback__)[-1]
+            if "stands directly over a function" in str(error):
+                return "refused"
+            frames = [frame.name for frame in traceback.extract_tb(error.__traceback__)]
+            self.assertFalse({"define", "compile_program"} & set(frames), f"{error!r}\n{source}")
+            return "fails by itself"
+        if not isinstance(compiled, promptcache.Program):
+            return "no program"
+        built = outcome(lambda: layout(compiled.compile(MODEL)))
+        try:
+            parsed = outcome(lambda: layout(promptcache.Schema.parse(MODEL, compiled.schema)))
+        except ProgramError as error:
+            self.assertRegex(error.reason, "^PML ")
+            return "not in PML"
+        self.assertEqual(built, parsed, source)
+        values = {name: kind.random_value(rng) for name, kind in program.kinds.items()}
+        try:
+            compiled(**values).pml
+        except (TypeError, ValueError):
+            return "other parameters"
+        return "compiled"
+
+    def test_mutations(self):
+        count = collections.Counter()
+        for seed in range(SEED + 20000, SEED + 20000 + (600 if LONG else 40)):
+            generator = meaning.Generator(seed, deepest=2)
+            made = generator.programs()
+            writer = meaning.Writer(generator.rng)
+            for program in made:
+                writer.program(program)
+            for _ in range(25):
+                lines = writer.lines
+                for _ in range(generator.rng.choice([1, 1, 2])):
+                    lines = self.mutate(generator.rng, lines)
+                count[self.check(generator.rng, lines, made[-1])] += 1
+        print(dict(count))
+        self.assertGreater(count["refused"], 50)
+        self.assertGreater(count["compiled"], 50)
+
+
+class Types(unittest.TestCase):
+    """mypy --strict of the compiler and of a program. Catches: hints that are missing or wrong."""
+
+    def test_types(self):
+        if subprocess.run([sys.executable, "-m", "mypy", "--version"],
+                          capture_output=True, check=False).returncode:
+            self.skipTest("mypy is not installed")
+        with tempfile.TemporaryDirectory() as folder:
+            done = subprocess.run(
+                [sys.executable, "-m", "mypy", "--strict", "--ignore-missing-imports",
+                 "--cache-dir", folder, "-p", "promptcache.programs"],
+                capture_output=True, text=True, check=False, cwd=folder,
+                env={**os.environ, "MYPYPATH": os.path.dirname(promptcache.__path__[0])})
+            self.assertEqual([line for line in done.stdout.splitlines() if "program" in line], [])
+            example = os.path.abspath(os.path.join(ROOT, "examples/python/travel_program.py"))
+            wrong = os.path.join(folder, "wrong.py")
+            lines = file(example).splitlines() + [
+                "travel('rome', '5', question='?')", "travel('oslo', 5, question='?')",
+                "days: int = travel('oslo', '5', question='?').pml"]
+            with open(wrong, "w", encoding="utf-8") as out:
+                out.write("\n".join(lines) + "\n")
+            done = subprocess.run(
+                [sys.executable, "-m", "mypy", "--strict", "--ignore-missing-imports",
+                 "--cache-dir", folder, wrong], capture_output=True, text=True, check=False,
+                cwd=folder, env={**os.environ,
+                                 "MYPYPATH": os.path.dirname(promptcache.__path__[0])})
+            found = [line for line in done.stdout.splitlines() if line.startswith("wrong.py")]
+            self.assertEqual({int(line.split(":")[1]) for line in found},
+                             {len(lines) - 2, len(lines) - 1, len(lines)}, done.stdout)
 
 
 if __name__ == "__main__":

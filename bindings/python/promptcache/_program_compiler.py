@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import ast
 import re
-import types
 import unicodedata
 from dataclasses import dataclass, field
 from typing import Any, Callable, Iterator, Mapping, NoReturn, Sequence, cast
@@ -45,6 +44,7 @@ _STATEMENTS = {
     ast.Break: "'break': a loop becomes one module for each value; choose the values before",
     ast.Continue: "'continue': a loop becomes one module for each value; choose the values before",
 }
+
 
 @dataclass
 class Module:
@@ -106,9 +106,6 @@ def conversion(value: object, how: int) -> object:
     """!s, !r and !a of an f-string."""
     ways: dict[int, Callable[[object], str]] = {115: str, 114: repr, 97: ascii}
     return ways[how](value) if how in ways else value
-
-
-# ---- The body
 
 
 class Compiler:
@@ -458,8 +455,6 @@ class Compiler:
         values = self.constants.value(node.iter)
         if is_unordered(values):
             self.fail(node.iter, "the order of a set differs from run to run: use sorted()")
-        if isinstance(values, types.GeneratorType):
-            self.fail(node.iter, "a generator can be read only once: loop over a list")
         try:
             return list(values)
         except Exception as error:
@@ -690,6 +685,13 @@ class Compiler:
             spec = self.constants.value(piece.format_spec) if piece.format_spec else ""
         elif not isinstance(parameter.kind, (RoomKind, NewTextKind)):
             self.fail(inner, f"'{parameter.name}' is no text: write an f-string")
+        kind = parameter.kind
+        for value in (kind.values if isinstance(kind, ChoiceKind) else
+                      (True, False) if isinstance(kind, FlagKind) else ("",)):
+            try:
+                format(conversion(value, how), spec)
+            except (TypeError, ValueError) as error:
+                self.fail(inner, f"{value!r} cannot have this format: {error}")
         return lambda values: format(conversion(parameter.get(values), how), spec)
 
     # -- scaffolds

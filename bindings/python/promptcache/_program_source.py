@@ -3,13 +3,14 @@ from __future__ import annotations
 
 import ast
 import builtins
+import collections.abc
 import functools
 import inspect
 import linecache
 import textwrap
 import types
 from dataclasses import dataclass
-from typing import Any, Iterator, Mapping, NoReturn, Sequence
+from typing import Any, Iterable, Iterator, Mapping, NoReturn, Sequence
 
 from ._program_language import Place, ProgramError
 
@@ -21,6 +22,7 @@ _FUNCTIONS: dict[str, object] = {
                  "reversed round sorted str sum tuple zip").split()}
 _PURE = list(_FUNCTIONS.values()) + [textwrap.dedent, textwrap.indent, textwrap.fill,
                                      inspect.cleandoc]
+_ORDERLESS = (len, max, min, sorted)  # what they give does not depend on the order of a set
 _METHODS = {dict: {"items", "keys", "values", "get"}, list: {"index", "count"},
             tuple: {"index", "count"}}
 
@@ -190,6 +192,21 @@ def is_unordered(value: object) -> bool:
     return isinstance(value, (set, frozenset))
 
 
+def why_unstable(value: object) -> str | None:
+    """Why the text of a value differs from run to run; None: it does not."""
+    if has_address(value):
+        return (f"the text of a {type(value).__name__} is its address, which differs from run to "
+                "run")
+    if is_unordered(value):
+        return "the order of a set differs from run to run: use sorted()"
+    parts: Iterable[object] = ()
+    if isinstance(value, (list, tuple)):
+        parts = value
+    elif isinstance(value, dict):
+        parts = (*value.keys(), *value.values())
+    return next(filter(None, map(why_unstable, parts)), None)
+
+
 class Constants:
     """Computes expressions that have no parameters of the program."""
 
@@ -255,22 +272,27 @@ class Constants:
                 used[node.id] = self.names.get(node.id)
             except LookupError as error:
                 self.source.fail(node, str(error))
+            if isinstance(used[node.id], collections.abc.Iterator):
+                self.source.fail(node, f"'{node.id}' is an iterator, which can be read only once: "
+                                       "make a list of it")
         elif isinstance(node, ast.Attribute) and node.attr.startswith("_"):
             self.source.fail(node, f"'{node.attr}' is private")
         elif isinstance(node, ast.Call) and not self.is_pure_call(node):
             self.source.fail(node, f"the call of '{ast.unparse(node.func)[:60]}' cannot be "
                                    "compiled: its result might differ from run to run; compute it "
                                    "outside of the program, as a constant")
+        elif isinstance(node, ast.Call) and self.named(node.func) not in _ORDERLESS:
+            for argument in node.args + [word.value for word in node.keywords]:
+                self._check_stable(argument)
         elif isinstance(node, ast.FormattedValue):
-            self._check_formatted(node)
+            self._check_stable(node.value)
+        elif isinstance(node, ast.BinOp) and isinstance(node.op, ast.Mod):
+            self._check_stable(node.right)
 
-    def _check_formatted(self, node: ast.FormattedValue) -> None:
-        value = self.value(node.value)
-        if has_address(value):
-            self.source.fail(node.value, f"the text of a {type(value).__name__} is its address, "
-                                         "which differs from run to run")
-        if is_unordered(value):
-            self.source.fail(node.value, "the order of a set differs from run to run: use sorted()")
+    def _check_stable(self, node: ast.expr) -> None:
+        reason = why_unstable(self.value(node))
+        if reason:
+            self.source.fail(node, reason)
 
 
 def check_decorators(source: Source, function: Function, decorator: object) -> None:

@@ -11,6 +11,8 @@ ORDERLESS = {"a", "b"}
 class Thing:
     pass
 THING = Thing()
+PAIR = (1, {"a": THING})
+ONCE = iter("ab")
 UNKNOWN_YET: str
 def helper(x="a"):
     return x
@@ -86,6 +88,14 @@ FAULTS = [
     ("lone surrogate \\(U\\+D800\\)", "", "text('a')\n'b \\ud800' #!"),
     ("its address", "", "text('a')\nf'{THING}' #!"),
     ("the order of a set", "", "text('a')\nf'{ORDERLESS}' #!"),
+    ("the order of a set", "", "text(', '.join(ORDERLESS)) #!"),
+    ("the order of a set", "", "text(str([ORDERLESS])) #!"),
+    ("the order of a set", "", "text('a')\n'%s' % ORDERLESS #!"),
+    ("its address", "", "text('{}'.format(THING)) #!"),
+    ("its address", "", "text('a')\nf'{PAIR}' #!"),
+    ("is an iterator", "", "for x in ONCE: #!\n    f'{x}'"),
+    ("is an iterator", "", "for x in enumerate(ONCE): #!\n    f'{x}'"),
+    ("'b' cannot have this format", "q: str, c: Literal['b']", "f'{q}'\nf'{c:d}' #!"),
     ("private", "", "text(THING.__doc__ or 'x') #!"),
     ("depends on the parameter 'n'", "n: Text[4]", "with module('m'):\n    f'{n.upper()}' #!"),
     ("without a format", "n: Text[4]", "with module('m'):\n    f'{n:>10}' #!"),

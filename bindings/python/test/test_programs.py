@@ -618,8 +618,8 @@ class Mutations(unittest.TestCase):
             indent = lines[at][:len(lines[at]) - len(lines[at].lstrip())]
             lines[at:at] = [indent + line for line in body]
         else:
-            lines[at] = re.sub(r"[\[\](){}:='\",]", lambda c: rng.choice([c[0], c[0], "", "(", "'"]),
-                               lines[at])
+            lines[at] = re.sub(r"[\[\](){}:='\",]",
+                               lambda c: rng.choice([c[0], c[0], "", "(", "'"]), lines[at])
         return lines
 
     def check(self, rng, lines, program):
@@ -639,7 +639,6 @@ class Mutations(unittest.TestCase):
             self.assertEqual(error.text, source.split("\n")[error.lineno - 1], source)
             return "refused"
         except Exception as error:
-            last = traceback.extract_tb(error.__traceback__)[-1]
             if "stands directly over a function" in str(error):
                 return "refused"
             frames = [frame.name for frame in traceback.extract_tb(error.__traceback__)]

@@ -9,26 +9,30 @@ endif()
 include(GNUInstallDirs)
 include(CMakePackageConfigHelpers)
 
+# Every file belongs to a component, which is a package of cmake/package.cmake.
 install(FILES include/promptcache.h include/promptcache.hpp
-  DESTINATION ${CMAKE_INSTALL_INCLUDEDIR})
+  DESTINATION ${CMAKE_INSTALL_INCLUDEDIR} COMPONENT development)
 install(DIRECTORY include/promptcache DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}
-  FILES_MATCHING PATTERN *.h)
+  COMPONENT development FILES_MATCHING PATTERN *.h)
 install(TARGETS ${PC_LIBRARIES}
-  LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR} ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR})
+  LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR} COMPONENT library NAMELINK_COMPONENT development
+  ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR} COMPONENT development)
 foreach(module IN LISTS PC_MODULES_INSTALLED) # where lib/base/module.h looks for them
-  install(TARGETS promptcache_${module} LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR}/promptcache)
+  install(TARGETS promptcache_${module} LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR}/promptcache
+    COMPONENT ${module})
 endforeach()
 if(TARGET promptcache_program)
   file(RELATIVE_PATH to_library ${CMAKE_INSTALL_FULL_BINDIR} ${CMAKE_INSTALL_FULL_LIBDIR})
   set_target_properties(promptcache_program promptcache_bench PROPERTIES
     INSTALL_RPATH "$ORIGIN/${to_library}")
-  install(TARGETS promptcache_program promptcache_bench RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR})
+  install(TARGETS promptcache_program promptcache_bench RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR}
+    COMPONENT program)
   if(TARGET promptcache_manual)
-    install(FILES ${PC_MANUAL} DESTINATION ${CMAKE_INSTALL_MANDIR}/man1)
+    install(FILES ${PC_MANUAL} DESTINATION ${CMAKE_INSTALL_MANDIR}/man1 COMPONENT program)
   endif()
   foreach(name promptcache promptcache-bench) # bash loads the file that is called as the command
     install(FILES tools/completion/promptcache.bash RENAME ${name}
-      DESTINATION ${CMAKE_INSTALL_DATADIR}/bash-completion/completions)
+      DESTINATION ${CMAKE_INSTALL_DATADIR}/bash-completion/completions COMPONENT program)
   endforeach()
 endif()
 
@@ -79,18 +83,21 @@ configure_package_config_file(pkgconfig/promptcacheConfig.cmake.in promptcacheCo
 write_basic_package_version_file(${CMAKE_CURRENT_BINARY_DIR}/promptcacheConfigVersion.cmake
   COMPATIBILITY SameMinorVersion)
 install(FILES ${CMAKE_CURRENT_BINARY_DIR}/promptcache.pc
-  DESTINATION ${CMAKE_INSTALL_LIBDIR}/pkgconfig)
+  DESTINATION ${CMAKE_INSTALL_LIBDIR}/pkgconfig COMPONENT development)
 install(FILES ${CMAKE_CURRENT_BINARY_DIR}/promptcacheConfig.cmake
   ${CMAKE_CURRENT_BINARY_DIR}/promptcacheConfigVersion.cmake
-  DESTINATION ${CMAKE_INSTALL_LIBDIR}/cmake/promptcache)
+  DESTINATION ${CMAKE_INSTALL_LIBDIR}/cmake/promptcache COMPONENT development)
+install(FILES ${PC_DESCRIPTION} DESTINATION ${CMAKE_INSTALL_DATADIR}/promptcache
+  COMPONENT development)
 
 # As they lie in the tree, so that the pages find each other and their pictures.
-install(FILES README.md CHANGELOG.md LICENSE DESTINATION ${CMAKE_INSTALL_DOCDIR})
+install(FILES README.md CHANGELOG.md DESTINATION ${CMAKE_INSTALL_DOCDIR} COMPONENT documents)
+install(FILES LICENSE DESTINATION ${CMAKE_INSTALL_DOCDIR} COMPONENT licence)
 file(GLOB pages doc/*.md doc/*.svg)
-install(FILES ${pages} DESTINATION ${CMAKE_INSTALL_DOCDIR}/doc)
+install(FILES ${pages} DESTINATION ${CMAKE_INSTALL_DOCDIR}/doc COMPONENT documents)
 file(GLOB sources examples/*.c examples/*.h examples/*.cpp)
-install(FILES ${sources} DESTINATION ${CMAKE_INSTALL_DOCDIR}/examples)
+install(FILES ${sources} DESTINATION ${CMAKE_INSTALL_DOCDIR}/examples COMPONENT documents)
 file(GLOB pml examples/pml/*.pml)
-install(FILES ${pml} DESTINATION ${CMAKE_INSTALL_DATADIR}/promptcache/pml)
-install(FILES models/demo/demo.gguf ${PC_DESCRIPTION}
-  DESTINATION ${CMAKE_INSTALL_DATADIR}/promptcache)
+install(FILES ${pml} DESTINATION ${CMAKE_INSTALL_DATADIR}/promptcache/pml COMPONENT documents)
+install(FILES models/demo/demo.gguf DESTINATION ${CMAKE_INSTALL_DATADIR}/promptcache
+  COMPONENT documents)

@@ -1,0 +1,27 @@
+# cpack runs this when the files of all packages lie in their folders, one for each component, and
+# before the packages are made: adds copyright and changelog, and compresses what Debian wants
+# compressed.
+find_program(gzip gzip REQUIRED)
+foreach(component IN LISTS CPACK_COMPONENTS_ALL)
+  string(TOUPPER ${component} upper)
+  set(package ${CPACK_DEBIAN_${upper}_PACKAGE_NAME})
+  set(root ${CPACK_TEMPORARY_INSTALL_DIRECTORY}/${component})
+  if(NOT EXISTS ${root})
+    message(FATAL_ERROR "the component ${component} has no files in ${root}")
+  endif()
+  set(documents ${root}/usr/share/doc/${package})
+  file(MAKE_DIRECTORY ${documents})
+  file(COPY ${CPACK_PROMPTCACHE_DEBIAN}/copyright DESTINATION ${documents})
+  string(TIMESTAMP now "%a, %d %b %Y %H:%M:%S +0000" UTC) # or SOURCE_DATE_EPOCH
+  configure_file(${CPACK_PROMPTCACHE_DEBIAN}/changelog.in ${documents}/changelog.Debian @ONLY)
+  file(GLOB manual ${root}/usr/share/man/man*/*.[0-9])
+  foreach(file IN LISTS manual ITEMS ${documents}/changelog.Debian)
+    execute_process(COMMAND ${gzip} -9nf ${file} COMMAND_ERROR_IS_FATAL ANY)
+  endforeach()
+  file(GLOB_RECURSE files LIST_DIRECTORIES true ${root}/*)
+  foreach(file IN LISTS files)
+    if(IS_DIRECTORY ${file} AND NOT IS_SYMLINK ${file})
+      file(CHMOD ${file} PERMISSIONS ${CPACK_INSTALL_DEFAULT_DIRECTORY_PERMISSIONS})
+    endif()
+  endforeach()
+endforeach()

@@ -1,6 +1,9 @@
 # cpack runs this when the files of all packages lie in their folders, one for each component, and
 # before the packages are made: adds copyright and changelog, and compresses what Debian wants
 # compressed.
+if(NOT CPACK_GENERATOR STREQUAL "DEB")
+  return()
+endif()
 find_program(gzip gzip REQUIRED)
 foreach(component IN LISTS CPACK_COMPONENTS_ALL)
   string(TOUPPER ${component} upper)

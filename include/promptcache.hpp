@@ -55,6 +55,7 @@
  *   or a handle, which is then empty.
  * - Texts are std::string_view where the library takes their size. Where it wants a final NUL
  *   (names, paths, roles) they are c_string, which takes literals, std::string and paths.
+ * - Texts and spans in structs and options are borrowed, as the pointers of C are.
  * - pc::span is std::span from C++20 on, before it a small type with the same use.
  * - set_... of a function keep a reference to it: it must live as long as what gets the options. A
  *   temporary is refused by the compiler. What it returns: nothing: go on; bool: true goes on;
@@ -884,7 +885,8 @@ struct system_format : sized<pc_system_format> {
     }
 };
 
-/* A message of a conversation. modules: paths of modules of the schema in chat_options. */
+/* A message of a conversation, which borrows all three. modules: paths of modules of the schema in
+ * chat_options. */
 inline pc_message message(c_string role, std::string_view content,
                           span<const char *const> modules = {}) noexcept
 {
@@ -896,6 +898,9 @@ inline pc_message message(c_string role, std::string_view content,
     out.module_count = modules.size();
     return out;
 }
+
+template <class S, class = std::enable_if_t<std::is_same_v<S, std::string>>>
+pc_message message(c_string role, S &&gone, span<const char *const> modules = {}) = delete;
 
 struct key_segment_args : sized<pc_key_segment_args> {
     key_segment_args &set_tokens(span<const std::int32_t> list) noexcept

@@ -6,6 +6,7 @@
 #     install  into a clean Debian 12: a program is compiled and answers, everything is purged
 #     conan    a Conan package, from the tarball, with the libraries of the system
 # A step that does not find what it needs says "skipped: REASON", and the exit code is 77.
+# The test test_packages runs all steps, with PC_TEST_PACKAGES=1.
 # Needs: git, and what building needs; deb: dpkg-dev, lintian; install: debootstrap, root, network;
 # conan: conan, or pip and network. PC_PACKAGES_ROOT names a folder with a clean Debian 12, which is
 # copied, and saves the fetching.
@@ -13,7 +14,7 @@ set -eu
 cd "$(dirname "$0")/.."
 tree=$(pwd)
 case ${1:--} in
--*) sed -n '2,12s/^# \{0,1\}//p' "$0"; exit 2 ;;
+-*) sed -n '2,13s/^# \{0,1\}//p' "$0"; exit 2 ;;
 esac
 mkdir -p "$1"
 out=$(cd "$1" && pwd)

@@ -53,6 +53,7 @@ for compiler in g++ clang++; do
     command -v $compiler >/dev/null || continue
     refused "lvalue\|no matching" 'g.set_on_text([](std::string_view) {});'
     refused "must be noexcept" 'auto log = [](uint32_t, std::string_view) {}; c.set_log(log);'
+    refused "deleted" 'promptcache::message("user", std::string("gone"));'
     refused "nothing, bool or int32_t" \
         'auto text = [](std::string_view) { return 1.5; }; g.set_on_text(text);'
 done

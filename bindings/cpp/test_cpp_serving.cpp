@@ -178,8 +178,8 @@ void conversations_are_saved(objects &o)
     CHECK(!none && reason == PC_REASON_FIRST_USE);
     pc::sequence back = pc::sequence::load(o.model, cache, key, options);
     CHECK(back && back.tokens().size() > 4);
-    const pc_message next[] = {
-        pc::message("user", std::string("What is the desk of Peter Novak?"))};
+    const std::string question = "What is the desk of Peter Novak?";
+    const pc_message next[] = {pc::message("user", question)};
     back.push_messages(next);
     pc::batch batch = pc::batch::make(o.model);
     batch.add(back);

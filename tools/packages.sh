@@ -58,6 +58,7 @@ make_deb() {
     done
     unpacked
     rm -f "$out"/*.deb
+    export CCACHE_BASEDIR="$work" # where ccache is in use: the folder's name must not matter
     # Debian's flags; the programs find the library where the system looks, not by an rpath
     (
         eval "$(dpkg-buildflags --export=sh)"

@@ -24,6 +24,7 @@ import unittest
 import warnings
 from collections.abc import Collection
 from typing import Annotated, Literal
+from xml.etree import ElementTree
 
 if sys.version_info < (3, 10):
     print("skipped: before 3.10, Python has no match statement")
@@ -195,6 +196,80 @@ def file(*names):
         return text.read()
 
 
+class FromPML:
+    """The source of a program that says what a schema says: modules are there if `used` has their
+    paths, members of unions are branches of one `if`."""
+
+    def __init__(self, text):
+        self.root = ElementTree.fromstring(text)
+        self.lines, self.rooms, self.scaffolds = [], {}, []
+        self.body(self.root, "", 1)
+        words = ["used: Collection[str]", "question: str"] + [
+            f"{name}: Annotated[str, {kind}] = ''" for name, kind in self.rooms.items()]
+        self.source = "\n".join(
+            [f"@prompt_program(name={self.root.get('name')!r})", f"def made({', '.join(words)}):"]
+            + self.lines + [f"    scaffold{paths!r}" for paths in self.scaffolds]
+            + ["    user(question)", ""])
+
+    def put(self, depth, line):
+        self.lines.append("    " * depth + line)
+
+    def say(self, text, behind, before, depth):
+        """Text between two elements (None: an end of the one around it), as PML reads blanks."""
+        turns = ("system", "user", "assistant")
+        if before == "system":
+            text = text.rstrip()
+        if behind not in turns and text[:1].isspace():
+            text = " " + text.lstrip()
+        if before not in turns and text[-1:].isspace():
+            text = text.rstrip() + " "
+        if text:
+            self.put(depth, f"text({text!r})")
+
+    def body(self, element, path, depth):
+        children = [child for child in element if child.tag != "scaffold"]
+        self.scaffolds += [tuple(child.get("modules").split()) for child in element
+                           if child.tag == "scaffold"]
+        tags = [None] + [child.tag for child in children] + [None]
+        texts = [element.text] + [child.tail for child in element if child in children]
+        for at, text in enumerate(texts):
+            self.say(text or "", tags[at], tags[at + 1], depth)
+            if at < len(children):
+                self.element(children[at], path, depth)
+
+    def module(self, element, path, depth, word, default=None):
+        name = element.get("name")
+        self.put(depth, f"{word} {path + name!r} in used:")
+        cache = ", cache=False" if element.get("cache") == "false" else ""
+        self.put(depth + 1, f"named({name!r}{cache}{', default=True' * (name == default)})")
+        before = len(self.lines)
+        self.body(element, f"{path}{name}/", depth + 1)
+        if len(self.lines) == before:
+            self.put(depth + 1, '""')
+
+    def element(self, element, path, depth):
+        if element.tag == "module":
+            self.module(element, path, depth, "if")
+        elif element.tag == "union":
+            for at, member in enumerate(element):
+                self.module(member, path, depth, "elif" if at else "if", element.get("scaffold"))
+            self.put(depth, "else: pass")
+        elif element.tag in ("parameter", "param"):
+            length = element.get("length") or element.get("len")
+            self.rooms[element.get("name")] = f"Text({length}, {element.get('scaffold')!r})"
+            self.put(depth, element.get("name"))
+        else:
+            self.put(depth, f"{element.tag}({element.text!r})")
+
+
+def used_by(element, path=""):
+    """Paths of the modules that a prompt uses, and its arguments."""
+    for child in element:
+        if child.tag != "user":
+            yield path + child.tag, child.attrib
+            yield from used_by(child, f"{path}{child.tag}/")
+
+
 class Examples(unittest.TestCase):
     """Programs that say what the examples of PML say."""
 
@@ -272,6 +347,25 @@ def employees(chosen: Collection[str], question: str):
         filled = employees(re.findall(r"<([\w-]+)/>", asked), "What is the desk of Peter Novak?")
         self.check(schema, hand, filled, promptcache.Prompt.parse(hand, asked))
         self.assertEqual(filled.prompt(schema).generate().text, "The desk of Peter Novak is 368.")
+
+    def test_all_schemas(self):
+        """Programs that are written from the schemas of examples/pml."""
+        folder = os.path.join(ROOT, "examples/pml")
+        schemas = sorted(name[:-4] for name in os.listdir(folder)
+                         if name.endswith(".pml") and not name.endswith("-prompt.pml"))
+        for name in schemas:
+            path = os.path.join(folder, name)
+            program = run(FromPML(file(path + ".pml")).source)["made"]
+            hand = promptcache.Schema.load(MODEL, path + ".pml")
+            schema = program.compile(MODEL)
+            root = ElementTree.fromstring(file(path + "-prompt.pml"))
+            used = dict(used_by(root))
+            arguments = {key: text for given in used.values() for key, text in given.items()}
+            with self.subTest(schema=name):
+                filled = program(list(used), root.find("user").text, **arguments)
+                self.check(schema, hand, filled,
+                           promptcache.Prompt.load(hand, path + "-prompt.pml"))
+        self.assertGreater(len(schemas), 2)
 
     def test_example(self):
         """examples/python/travel_program.py answers."""

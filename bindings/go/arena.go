@@ -27,6 +27,7 @@ type arena struct {
 	kept      bool // the callbacks belong to an object now
 	stop      func()
 	ctx       context.Context
+	deadline  bool  // the options have one: what cancels beside ctx and callbacks
 	err       error // what is wrong with the arguments
 	failure   C.go_error
 }
@@ -57,8 +58,13 @@ func (a *arena) done(status C.pc_status) error {
 	if status >= 0 {
 		return nil
 	}
-	if cause == nil && Status(status) == ErrCancelled && a.ctx != nil {
-		cause = a.ctx.Err()
+	if cause == nil && Status(status) == ErrCancelled {
+		if a.ctx != nil {
+			cause = a.ctx.Err()
+		}
+		if cause == nil && a.deadline {
+			cause = context.DeadlineExceeded
+		}
 	}
 	return a.failure.take(status, cause)
 }

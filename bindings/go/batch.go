@@ -170,7 +170,7 @@ func (b *Batch) Step(ctx context.Context) (more bool, err error) {
 		return false, a.err
 	}
 	if err := ctx.Err(); err != nil {
-		b.cancelAll()
+		b.cancelAll(err)
 		return false, cancelled(err)
 	}
 	stop := b.watch(ctx)
@@ -194,7 +194,7 @@ func (b *batch) watch(ctx context.Context) (stop func() bool) {
 	go func() {
 		select {
 		case <-ctx.Done():
-			b.cancelAll()
+			b.cancelAll(ctx.Err())
 			ended <- true
 		case <-over:
 			ended <- false
@@ -206,11 +206,11 @@ func (b *batch) watch(ctx context.Context) (stop func() bool) {
 	}
 }
 
-func (b *batch) cancelAll() {
+func (b *batch) cancelAll(why error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	for _, s := range b.list {
-		s.cancel()
+		s.cancel(why)
 	}
 }
 

@@ -6,6 +6,7 @@ import "C"
 import (
 	"context"
 	"errors"
+	"fmt"
 	"sync"
 	"sync/atomic"
 	"unsafe"
@@ -127,7 +128,7 @@ func (c *callbacks) answer(function func() error) (result C.int32_t) {
 			f.mu.Lock()
 			f.panicked, f.value = true, value
 			f.mu.Unlock()
-			result = C.PC_ERR_CANCELLED
+			result = c.fails(fmt.Errorf("a function of the application panicked: %v", value))
 		}
 	}()
 	err := function()
@@ -137,6 +138,11 @@ func (c *callbacks) answer(function func() error) (result C.int32_t) {
 	if errors.Is(err, Stop) {
 		return 1
 	}
+	return c.fails(err)
+}
+
+// fails says why, and what C returns.
+func (c *callbacks) fails(err error) C.int32_t {
 	c.fault.mu.Lock()
 	c.fault.err = err
 	c.fault.mu.Unlock()

@@ -128,6 +128,7 @@ func TestContextsOfBatch(t *testing.T) {
 	if _, err := batch.Step(background); err != nil || other.Finish() != promptcache.FinishCancelled {
 		t.Errorf("%v, %v", err, other.Finish())
 	}
+	ended(t, other.Err(), context.DeadlineExceeded)
 	check(t, other.Push(nil)) // takes the cancellation back
 	if more, err := batch.Step(background); !more || err != nil {
 		t.Errorf("%v, %v", more, err)
@@ -147,9 +148,22 @@ func TestCancelSequence(t *testing.T) {
 		more, err = batch.Step(background)
 		check(t, err)
 	}
-	if !errors.Is(sequence.Err(), promptcache.ErrCancelled) || len(sequence.Tokens()) > 40 {
-		t.Errorf("%v after %d tokens", sequence.Err(), len(sequence.Tokens()))
+	ended(t, sequence.Err(), context.Canceled)
+	if len(sequence.Tokens()) > 40 {
+		t.Errorf("%d tokens", len(sequence.Tokens()))
 	}
+}
+
+func TestDeadlineOfOptions(t *testing.T) {
+	options := endless()
+	options.Deadline = 5 * time.Millisecond
+	_, err := longPrompt(t).Generate(background, nil, options)
+	ended(t, err, context.DeadlineExceeded)
+	batch := newBatch(t)
+	sequence := newSequence(t, background, longPrompt(t), nil, options)
+	check(t, batch.Add(sequence))
+	check(t, batch.Run(background))
+	ended(t, sequence.Err(), context.DeadlineExceeded)
 }
 
 func TestErrorOfCallback(t *testing.T) {
@@ -197,7 +211,9 @@ func TestPanicInCallback(t *testing.T) {
 		t.Errorf("Step panics with %v", value)
 	}
 	check(t, batch.Run(background)) // the batch goes on
-	if good.Text() != otherAnswer || !errors.Is(bad.Err(), promptcache.ErrCancelled) {
+	if good.Text() != otherAnswer || !errors.Is(bad.Err(), promptcache.ErrCancelled) ||
+		errors.Is(bad.Err(), context.DeadlineExceeded) ||
+		!strings.Contains(bad.Err().Error(), "panicked: boom") {
 		t.Errorf("%q, %v", good.Text(), bad.Err())
 	}
 	value = caught(func() {

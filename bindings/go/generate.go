@@ -53,6 +53,7 @@ func (p *Prompt) Generate(ctx context.Context, cache *Cache, options *GenerateOp
 		o.cancelled = (*[0]byte)(C.go_cancelled)
 		o.cancel_user = unsafe.Pointer(flag)
 	}
+	a.deadline = options != nil && options.Deadline > 0
 	texts := a.collect(options, o)
 	answer := &Answer{}
 	if a.err != nil {

@@ -22,6 +22,7 @@ type sequence struct {
 	p     *C.pc_sequence
 	calls *callbacks
 	needs []*handle
+	why   error // of Cancel, and of contexts; until the sequence goes on
 	ctx   context.Context
 	over  chan struct{} // closed with the sequence
 }
@@ -41,7 +42,7 @@ func newSequence(ctx context.Context, p *C.pc_sequence, calls *callbacks,
 		go func() {
 			select {
 			case <-ctx.Done():
-				s.cancel()
+				s.cancel(ctx.Err())
 			case <-s.over:
 			}
 		}()
@@ -76,7 +77,16 @@ func (p *Prompt) NewSequence(ctx context.Context, cache *Cache, options *Generat
 	if err := a.done(C.go_pc_sequence_new(&out, c, store, o, &a.failure)); err != nil {
 		return nil, err
 	}
-	return newSequence(ctx, out, a.keepForSequence(), p.handle, cache.handleOrNil()), nil
+	return newSequence(ctx, out, a.keepForSequence(), p.handle, cache.handleOrNil(),
+		options.memoOrNil()), nil
+}
+
+// memoOrNil is of a memo that may be nil: its callbacks must stay while the sequence may ask it.
+func (o *GenerateOptions) memoOrNil() *handle {
+	if o == nil || o.Memo == nil {
+		return nil
+	}
+	return o.Memo.handle
 }
 
 // keepForSequence is keep for a sequence, and for its forks.
@@ -136,12 +146,15 @@ func (s *Sequence) Close() error {
 // thread, at any time, as long as nobody frees the sequence meanwhile.
 //
 //promptcache:doc pc_sequence_cancel
-func (s *Sequence) Cancel() { s.cancel() }
+func (s *Sequence) Cancel() { s.cancel(context.Canceled) }
 
-func (s *sequence) cancel() {
+func (s *sequence) cancel(why error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.p != nil {
+		if s.why == nil {
+			s.why = why
+		}
 		C.pc_sequence_cancel(s.p)
 	}
 }
@@ -237,8 +250,9 @@ func (s *Sequence) Finish() Finish {
 	return Finish(C.pc_sequence_finish(s.p))
 }
 
-// Err is the error that has finished the sequence, or nil. If the sequence's context is done, the
-// error wraps that of the context.
+// Err is the error that has finished the sequence, or nil. ErrCancelled wraps what has cancelled
+// it: the error of a context or callback, context.Canceled of Cancel, or else
+// context.DeadlineExceeded of options.Deadline.
 //
 // C: pc_sequence_error. The error that has finished the sequence, which becomes pc_error_text() too;
 // else, and for nil, OK. *text (may be nil): its text, or ""; borrowed until the next push or
@@ -246,19 +260,34 @@ func (s *Sequence) Finish() Finish {
 //
 //promptcache:doc pc_sequence_error
 func (s *Sequence) Err() error {
-	a := &arena{ctx: s.ctx}
+	a := &arena{}
 	defer a.free()
 	defer s.enter(a)()
 	if a.err != nil {
 		return a.err
 	}
 	err := a.done(C.go_pc_sequence_error(s.p, nil, &a.failure))
-	if e, ok := err.(*Error); ok && e.cause == nil && s.calls != nil {
-		if cause := s.calls.lastError(); cause != nil && strings.Contains(e.Text, cause.Error()) {
-			e.cause = cause
-		}
+	if e, ok := err.(*Error); ok {
+		e.cause = s.causeOf(e)
 	}
 	return err
+}
+
+func (s *sequence) causeOf(e *Error) error {
+	if s.calls != nil { // forks share callbacks: the error may be another one's
+		if cause := s.calls.lastError(); cause != nil && strings.Contains(e.Text, cause.Error()) {
+			return cause
+		}
+	}
+	if e.Status != ErrCancelled {
+		return nil
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.why == nil {
+		return context.DeadlineExceeded
+	}
+	return s.why
 }
 
 // Stats are the statistics of the request so far.
@@ -288,7 +317,16 @@ func (s *Sequence) change(a *arena, call func() C.pc_status) error {
 	if a.err != nil {
 		return a.err
 	}
-	return a.done(call())
+	if err := a.done(call()); err != nil {
+		return err
+	}
+	s.mu.Lock()
+	s.why = nil
+	s.mu.Unlock()
+	if err := s.ctx.Err(); err != nil { // meanwhile: the call has taken that back
+		s.cancel(err)
+	}
+	return nil
 }
 
 // Push appends tokens.
@@ -463,7 +501,8 @@ func (m *Model) LoadSequence(ctx context.Context, cache *Cache, key Key, options
 	if err := a.done(status); err != nil || out == nil {
 		return nil, Reason(reason), err
 	}
-	return newSequence(ctx, out, a.keepForSequence(), m.handle, cache.handleOrNil()), 0, nil
+	return newSequence(ctx, out, a.keepForSequence(), m.handle, cache.handleOrNil(),
+		options.memoOrNil()), 0, nil
 }
 
 // ForgetSequence removes what was saved under a key; found is false if there is none.

@@ -11,6 +11,7 @@ promptcache/src/docs.rs           comments of functions, for the methods that ca
 """
 import json
 import os
+import re
 import sys
 
 import rust_names
@@ -26,6 +27,16 @@ def files_of(api):
         "promptcache/src/generated.rs": rust_safe.types(names),
         "promptcache/src/docs.rs": rust_safe.docs(names),
     }
+
+
+def versions(api, folder):
+    """What Cargo.toml of the crates says against the library's version."""
+    for crate in ("promptcache-sys", "promptcache"):
+        with open(os.path.join(folder, crate, "Cargo.toml"), encoding="utf-8") as file:
+            for found in re.findall(r'(?<!-)version = "([^"]+)"', file.read()):
+                if found != api["version"]:
+                    yield f"bindings/rust/{crate}/Cargo.toml: version {found}, the library " \
+                          f"is {api['version']}"
 
 
 def main():
@@ -47,7 +58,9 @@ def main():
     for name in stale:
         print(f"bindings/rust/{name} is not that of the headers: run "
               "bindings/rust/generate.py BUILD/api/promptcache.json bindings/rust")
-    return 1 if stale else 0
+    wrong = list(versions(api, folder))
+    print("\n".join(wrong), end="\n" if wrong else "")
+    return 1 if stale or wrong else 0
 
 
 if __name__ == "__main__":

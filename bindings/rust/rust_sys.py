@@ -33,8 +33,10 @@ def constants(names):
         lines.append("")
         for index, entry in enumerate(enum["enumerators"]):
             made = names.constant_type(enum, entry["name"])
-            about = enum["comment"]  # of all constants that stand together
-            lines += docs(names, entry, more=about if index == 0 or not entry["comment"] else "")
+            about = enum["comment"]  # of all constants that stand together: said once
+            if index and not entry["comment"]:
+                about = f"As {enum['enumerators'][0]['name']}: of the same kind."
+            lines += docs(names, entry, more="" if index and entry["comment"] else about)
             lines.append(f"pub const {entry['name']}: {made} = {entry['value']};")
     return lines
 

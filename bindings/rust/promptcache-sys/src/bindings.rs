@@ -51,30 +51,25 @@ pub const PC_ERR_DEAD: pc_status = -900;
 
 /// Levels of a line of the log.
 pub const PC_LOG_ERROR: u32 = 1;
-/// Levels of a line of the log.
+/// As [`PC_LOG_ERROR`](crate::PC_LOG_ERROR): of the same kind.
 pub const PC_LOG_WARN: u32 = 2;
-/// Levels of a line of the log.
+/// As [`PC_LOG_ERROR`](crate::PC_LOG_ERROR): of the same kind.
 pub const PC_LOG_INFO: u32 = 3;
-/// Levels of a line of the log.
+/// As [`PC_LOG_ERROR`](crate::PC_LOG_ERROR): of the same kind.
 pub const PC_LOG_DEBUG: u32 = 4;
 
 /// Number formats. F16 is for K and V only, I16 for `compute` only. I8 of K and V: int8 times a
 /// scale; K has a scale per channel of each page, V one per token.
 pub const PC_DTYPE_DEFAULT: u32 = 0;
-/// Number formats. F16 is for K and V only, I16 for `compute` only. I8 of K and V: int8 times a
-/// scale; K has a scale per channel of each page, V one per token.
+/// As [`PC_DTYPE_DEFAULT`](crate::PC_DTYPE_DEFAULT): of the same kind.
 pub const PC_DTYPE_F32: u32 = 1;
-/// Number formats. F16 is for K and V only, I16 for `compute` only. I8 of K and V: int8 times a
-/// scale; K has a scale per channel of each page, V one per token.
+/// As [`PC_DTYPE_DEFAULT`](crate::PC_DTYPE_DEFAULT): of the same kind.
 pub const PC_DTYPE_BF16: u32 = 2;
-/// Number formats. F16 is for K and V only, I16 for `compute` only. I8 of K and V: int8 times a
-/// scale; K has a scale per channel of each page, V one per token.
+/// As [`PC_DTYPE_DEFAULT`](crate::PC_DTYPE_DEFAULT): of the same kind.
 pub const PC_DTYPE_F16: u32 = 3;
-/// Number formats. F16 is for K and V only, I16 for `compute` only. I8 of K and V: int8 times a
-/// scale; K has a scale per channel of each page, V one per token.
+/// As [`PC_DTYPE_DEFAULT`](crate::PC_DTYPE_DEFAULT): of the same kind.
 pub const PC_DTYPE_I8: u32 = 4;
-/// Number formats. F16 is for K and V only, I16 for `compute` only. I8 of K and V: int8 times a
-/// scale; K has a scale per channel of each page, V one per token.
+/// As [`PC_DTYPE_DEFAULT`](crate::PC_DTYPE_DEFAULT): of the same kind.
 pub const PC_DTYPE_I16: u32 = 5;
 
 /// length of arrays by number format, with room for later ones
@@ -82,11 +77,11 @@ pub const PC_DTYPE_ROOM: usize = 16;
 
 /// How a model knows the positions of its tokens.
 pub const PC_POSITION_NONE: u32 = 0;
-/// How a model knows the positions of its tokens.
+/// As [`PC_POSITION_NONE`](crate::PC_POSITION_NONE): of the same kind.
 pub const PC_POSITION_ROPE: u32 = 1;
-/// How a model knows the positions of its tokens.
+/// As [`PC_POSITION_NONE`](crate::PC_POSITION_NONE): of the same kind.
 pub const PC_POSITION_ALIBI: u32 = 2;
-/// How a model knows the positions of its tokens.
+/// As [`PC_POSITION_NONE`](crate::PC_POSITION_NONE): of the same kind.
 pub const PC_POSITION_LEARNED: u32 = 3;
 
 /// [`pc_model_options.flags`](crate::pc_model_options)
@@ -104,34 +99,24 @@ pub const PC_TOKENIZE_BOS: u64 = 2;
 /// records (doc/format.md): COMPRESSED in memory, DISK as files in a folder, REMOTE as values of a
 /// Redis or Valkey server.
 pub const PC_TIER_NONE: u32 = 0;
-/// Where segments are stored, nearest first. RAM holds segments ready for use. The others hold
-/// records (doc/format.md): COMPRESSED in memory, DISK as files in a folder, REMOTE as values of a
-/// Redis or Valkey server.
+/// As [`PC_TIER_NONE`](crate::PC_TIER_NONE): of the same kind.
 pub const PC_TIER_DEVICE: u32 = 1;
-/// Where segments are stored, nearest first. RAM holds segments ready for use. The others hold
-/// records (doc/format.md): COMPRESSED in memory, DISK as files in a folder, REMOTE as values of a
-/// Redis or Valkey server.
+/// As [`PC_TIER_NONE`](crate::PC_TIER_NONE): of the same kind.
 pub const PC_TIER_RAM: u32 = 2;
-/// Where segments are stored, nearest first. RAM holds segments ready for use. The others hold
-/// records (doc/format.md): COMPRESSED in memory, DISK as files in a folder, REMOTE as values of a
-/// Redis or Valkey server.
+/// As [`PC_TIER_NONE`](crate::PC_TIER_NONE): of the same kind.
 pub const PC_TIER_COMPRESSED: u32 = 3;
-/// Where segments are stored, nearest first. RAM holds segments ready for use. The others hold
-/// records (doc/format.md): COMPRESSED in memory, DISK as files in a folder, REMOTE as values of a
-/// Redis or Valkey server.
+/// As [`PC_TIER_NONE`](crate::PC_TIER_NONE): of the same kind.
 pub const PC_TIER_DISK: u32 = 4;
-/// Where segments are stored, nearest first. RAM holds segments ready for use. The others hold
-/// records (doc/format.md): COMPRESSED in memory, DISK as files in a folder, REMOTE as values of a
-/// Redis or Valkey server.
+/// As [`PC_TIER_NONE`](crate::PC_TIER_NONE): of the same kind.
 pub const PC_TIER_REMOTE: u32 = 5;
 
 /// Bits of a mask of tiers: 1 \<\< `PC_TIER_…`
 pub const PC_TIERS_RAM: u64 = 4;
-/// Bits of a mask of tiers: 1 \<\< `PC_TIER_…`
+/// As [`PC_TIERS_RAM`](crate::PC_TIERS_RAM): of the same kind.
 pub const PC_TIERS_COMPRESSED: u64 = 8;
-/// Bits of a mask of tiers: 1 \<\< `PC_TIER_…`
+/// As [`PC_TIERS_RAM`](crate::PC_TIERS_RAM): of the same kind.
 pub const PC_TIERS_DISK: u64 = 16;
-/// Bits of a mask of tiers: 1 \<\< `PC_TIER_…`
+/// As [`PC_TIERS_RAM`](crate::PC_TIERS_RAM): of the same kind.
 pub const PC_TIERS_REMOTE: u64 = 32;
 
 /// length of arrays by tier, with room for later ones
@@ -144,21 +129,13 @@ pub const PC_TIER_COUNT: usize = 6;
 /// I4 (K with a scale per channel of each page, V with one per token) do: states that were read from
 /// them are [`PC_APPROXIMATE`](crate::PC_APPROXIMATE).
 pub const PC_CODEC_DEFAULT: u32 = 0;
-/// How states are written in a record. RAW and ZSTD (byte planes, compressed) lose nothing. I8 and
-/// I4 (K with a scale per channel of each page, V with one per token) do: states that were read from
-/// them are [`PC_APPROXIMATE`](crate::PC_APPROXIMATE).
+/// As [`PC_CODEC_DEFAULT`](crate::PC_CODEC_DEFAULT): of the same kind.
 pub const PC_CODEC_RAW: u32 = 1;
-/// How states are written in a record. RAW and ZSTD (byte planes, compressed) lose nothing. I8 and
-/// I4 (K with a scale per channel of each page, V with one per token) do: states that were read from
-/// them are [`PC_APPROXIMATE`](crate::PC_APPROXIMATE).
+/// As [`PC_CODEC_DEFAULT`](crate::PC_CODEC_DEFAULT): of the same kind.
 pub const PC_CODEC_ZSTD: u32 = 2;
-/// How states are written in a record. RAW and ZSTD (byte planes, compressed) lose nothing. I8 and
-/// I4 (K with a scale per channel of each page, V with one per token) do: states that were read from
-/// them are [`PC_APPROXIMATE`](crate::PC_APPROXIMATE).
+/// As [`PC_CODEC_DEFAULT`](crate::PC_CODEC_DEFAULT): of the same kind.
 pub const PC_CODEC_I8: u32 = 3;
-/// How states are written in a record. RAW and ZSTD (byte planes, compressed) lose nothing. I8 and
-/// I4 (K with a scale per channel of each page, V with one per token) do: states that were read from
-/// them are [`PC_APPROXIMATE`](crate::PC_APPROXIMATE).
+/// As [`PC_CODEC_DEFAULT`](crate::PC_CODEC_DEFAULT): of the same kind.
 pub const PC_CODEC_I4: u32 = 4;
 /// first id for codecs of the application
 pub const PC_CODEC_APPLICATION: u32 = 256;
@@ -338,9 +315,9 @@ pub const PC_REASON_KERNELS: u32 = 22;
 ///
 /// Why a sample ended.
 pub const PC_FINISH_NONE: u32 = 0;
-/// Why a sample ended.
+/// As [`PC_FINISH_NONE`](crate::PC_FINISH_NONE): of the same kind.
 pub const PC_FINISH_STOP_TOKEN: u32 = 1;
-/// Why a sample ended.
+/// As [`PC_FINISH_NONE`](crate::PC_FINISH_NONE): of the same kind.
 pub const PC_FINISH_STOP_STRING: u32 = 2;
 /// `max_tokens`, or the end of the model's context or of the RoPE regime
 pub const PC_FINISH_LENGTH: u32 = 3;
@@ -353,9 +330,9 @@ pub const PC_FINISH_CANCELLED: u32 = 6;
 
 /// What it is: [`pc_model_file_info.kind`](crate::pc_model_file_info).
 pub const PC_MODEL_FILE_GGUF: u32 = 1;
-/// What it is: [`pc_model_file_info.kind`](crate::pc_model_file_info).
+/// As [`PC_MODEL_FILE_GGUF`](crate::PC_MODEL_FILE_GGUF): of the same kind.
 pub const PC_MODEL_FILE_FOLDER: u32 = 2;
-/// What it is: [`pc_model_file_info.kind`](crate::pc_model_file_info).
+/// As [`PC_MODEL_FILE_GGUF`](crate::PC_MODEL_FILE_GGUF): of the same kind.
 pub const PC_MODEL_FILE_LLAMA2C: u32 = 3;
 
 /// bytes of the name of kernels, with its NUL
@@ -364,15 +341,14 @@ pub const PC_KERNELS_ROOM: usize = 64;
 /// Numbers of rows whose costs are known, and the length of arrays of costs, with room for more. The
 /// count may grow; what is behind it is 0.
 pub const PC_COST_COUNT: usize = 9;
-/// Numbers of rows whose costs are known, and the length of arrays of costs, with room for more. The
-/// count may grow; what is behind it is 0.
+/// As [`PC_COST_COUNT`](crate::PC_COST_COUNT): of the same kind.
 pub const PC_COST_ROOM: usize = 16;
 
 /// Where the costs come from: [`pc_costs.source`](crate::pc_costs).
 pub const PC_COSTS_BUILT_IN: u32 = 0;
-/// Where the costs come from: [`pc_costs.source`](crate::pc_costs).
+/// As [`PC_COSTS_BUILT_IN`](crate::PC_COSTS_BUILT_IN): of the same kind.
 pub const PC_COSTS_FROM_FILE: u32 = 1;
-/// Where the costs come from: [`pc_costs.source`](crate::pc_costs).
+/// As [`PC_COSTS_BUILT_IN`](crate::PC_COSTS_BUILT_IN): of the same kind.
 pub const PC_COSTS_MEASURED: u32 = 2;
 
 /// from the file `path`
@@ -386,10 +362,7 @@ pub const PC_PLUGIN_LOADED: u32 = 1;
 pub const PC_PLUGIN_INSIDE: u32 = 2;
 /// the library was built for it, but it cannot be used: see `reason`
 pub const PC_PLUGIN_MISSING: u32 = 3;
-/// Parts of the library that need large outside libraries are shared objects beside it. Each is
-/// opened when it is first needed. Without one, the library does what it does when it was built
-/// without that part: it computes linear layers itself (onednn), searches memos by its own scan
-/// (faiss), refuses caches on servers (remote).
+/// As [`PC_PLUGIN_LOADED`](crate::PC_PLUGIN_LOADED): of the same kind.
 pub const PC_PLUGIN_NOT_BUILT: u32 = 4;
 
 /// tokens of a packed page
@@ -450,9 +423,9 @@ pub const PC_PUT_WAIT: u64 = 1;
 ///
 /// How the hidden states of a prompt become one embedding.
 pub const PC_POOL_DEFAULT: u32 = 0;
-/// How the hidden states of a prompt become one embedding.
+/// As [`PC_POOL_DEFAULT`](crate::PC_POOL_DEFAULT): of the same kind.
 pub const PC_POOL_MEAN: u32 = 1;
-/// How the hidden states of a prompt become one embedding.
+/// As [`PC_POOL_DEFAULT`](crate::PC_POOL_DEFAULT): of the same kind.
 pub const PC_POOL_FIRST: u32 = 2;
 /// of the token at the highest position
 pub const PC_POOL_LAST: u32 = 3;
@@ -471,9 +444,9 @@ pub const PC_OVERLAP_STATES: u64 = 2;
 
 /// weights of maps; U8: a scale per row
 pub const PC_MAP_F32: u32 = 0;
-/// weights of maps; U8: a scale per row
+/// As [`PC_MAP_F32`](crate::PC_MAP_F32): of the same kind.
 pub const PC_MAP_F16: u32 = 1;
-/// weights of maps; U8: a scale per row
+/// As [`PC_MAP_F32`](crate::PC_MAP_F32): of the same kind.
 pub const PC_MAP_U8: u32 = 2;
 
 /// SCAN for few records of a length; HNSW for many, if FAISS is there
@@ -506,15 +479,11 @@ pub const PC_MEMO_LAYERS: u64 = 2;
 /// exact and at once. They count as missing on a machine with other kernels, or with other number
 /// formats.
 pub const PC_OUTPUT_DEFAULT: u32 = 0;
-/// Outputs that are stored beside a prompt's maps. Who asks for the same prompt again gets them,
-/// exact and at once. They count as missing on a machine with other kernels, or with other number
-/// formats.
+/// As [`PC_OUTPUT_DEFAULT`](crate::PC_OUTPUT_DEFAULT): of the same kind.
 pub const PC_OUTPUT_NONE: u32 = 1;
 /// by `output_pool`
 pub const PC_OUTPUT_EMBEDDINGS: u32 = 2;
-/// Outputs that are stored beside a prompt's maps. Who asks for the same prompt again gets them,
-/// exact and at once. They count as missing on a machine with other kernels, or with other number
-/// formats.
+/// As [`PC_OUTPUT_DEFAULT`](crate::PC_OUTPUT_DEFAULT): of the same kind.
 pub const PC_OUTPUT_LOGITS: u32 = 4;
 
 /// 1 - cosine of the embeddings with and without reuse
@@ -533,7 +502,7 @@ pub const PC_PREFILL_NORMALIZE: u64 = 1;
 
 /// What a prompt reused: [`pc_memo_result.reuse`](crate::pc_memo_result).
 pub const PC_REUSE_NONE: u32 = 0;
-/// What a prompt reused: [`pc_memo_result.reuse`](crate::pc_memo_result).
+/// As [`PC_REUSE_NONE`](crate::PC_REUSE_NONE): of the same kind.
 pub const PC_REUSE_MAPS: u32 = 1;
 /// of the same prompt: nothing was computed
 pub const PC_REUSE_OUTPUT: u32 = 2;
@@ -545,13 +514,13 @@ pub const PC_FORMAT_CHAT: u64 = 1;
 
 /// Elements of a schema: [`pc_item.kind`](crate::pc_item).
 pub const PC_ITEM_MODULE: u32 = 1;
-/// Elements of a schema: [`pc_item.kind`](crate::pc_item).
+/// As [`PC_ITEM_MODULE`](crate::PC_ITEM_MODULE): of the same kind.
 pub const PC_ITEM_UNION: u32 = 2;
-/// Elements of a schema: [`pc_item.kind`](crate::pc_item).
+/// As [`PC_ITEM_MODULE`](crate::PC_ITEM_MODULE): of the same kind.
 pub const PC_ITEM_TEXT: u32 = 3;
-/// Elements of a schema: [`pc_item.kind`](crate::pc_item).
+/// As [`PC_ITEM_MODULE`](crate::PC_ITEM_MODULE): of the same kind.
 pub const PC_ITEM_PARAMETER: u32 = 4;
-/// Elements of a schema: [`pc_item.kind`](crate::pc_item).
+/// As [`PC_ITEM_MODULE`](crate::PC_ITEM_MODULE): of the same kind.
 pub const PC_ITEM_SLOT: u32 = 5;
 
 /// [`pc_item.flags`](crate::pc_item): cache="false"

@@ -261,10 +261,10 @@ impl Plan {
     ) -> Result<()> {
         let heads = self.shape.heads as usize;
         self.check_runs(runs)?;
-        let vectors = self.rows * heads;
+        let vectors = self.rows.saturating_mul(heads);
         let wanted = [
-            ("q", q.len(), vectors * self.shape.k_dim as usize),
-            ("out", out.len(), vectors * self.shape.v_dim as usize),
+            ("q", q.len(), vectors.saturating_mul(self.shape.k_dim as usize)),
+            ("out", out.len(), vectors.saturating_mul(self.shape.v_dim as usize)),
             ("lse", lse.as_ref().map_or(vectors, |lse| lse.len()), vectors),
         ];
         for (name, has, needed) in wanted {
@@ -351,7 +351,7 @@ pub fn merge(
     let width = usize::try_from(heads).unwrap_or(0);
     let rows = lse.len().checked_div(width).unwrap_or(0);
     let needed = rows * width;
-    let numbers = needed * usize::try_from(v_dim).unwrap_or(0);
+    let numbers = needed.saturating_mul(usize::try_from(v_dim).unwrap_or(0));
     let short = |part: &Partial<'_>| part.lse.len() < needed || part.out.len() < numbers;
     if out.len() < numbers || parts.iter().any(short) {
         return Err(Error::invalid(format!("merge: {rows} rows need {numbers} numbers")));

@@ -194,13 +194,14 @@ impl Cache {
         Ok(())
     }
 
-    /// Evicts from RAM until at most `bytes` are left there, and says how many were freed.
+    /// Evicts from RAM until at most `bytes` are left there. Gives the bytes that were freed, and
+    /// whether that was enough: if not, the rest is in use, pinned or being loaded.
     ///
     #[doc = c_doc!(pc_cache_trim)]
-    pub fn trim(&self, bytes: u64) -> Result<u64> {
+    pub fn trim(&self, bytes: u64) -> Result<(u64, bool)> {
         let mut freed = 0;
-        run(|| unsafe { sys::pc_cache_trim(self.as_ptr(), bytes, &mut freed) })?;
-        Ok(freed)
+        let status = run(|| unsafe { sys::pc_cache_trim(self.as_ptr(), bytes, &mut freed) })?;
+        Ok((freed, status == sys::PC_OK))
     }
 
     /// Limits the bytes of one tenant in a tier.

@@ -176,7 +176,7 @@ type Cancelled<'a> = Box<dyn FnMut() -> bool + Send + 'a>;
 ///
 /// The copies that [`Sequence::fork`](crate::Sequence::fork) makes share the functions of the
 /// original, and are told apart by their number of the sample. Copies that are stepped in several
-/// threads wait for each other there.
+/// threads wait for each other there; so a function must not step a copy that shares it.
 #[derive(Default)]
 pub struct Callbacks<'a> {
     text: Option<Mutex<OnText<'a>>>,

@@ -47,8 +47,9 @@ pub fn embed_into<'c>(
 ) -> Result<EmbedStats> {
     // the library refuses prompts of different models
     let width = prompts.first().map_or(0, |prompt| prompt.model.info().hidden as usize);
-    if values.len() < width * prompts.len() {
-        let text = format!("room for {} of {} numbers", values.len(), width * prompts.len());
+    let needed = width.saturating_mul(prompts.len());
+    if values.len() < needed {
+        let text = format!("room for {} of {needed} numbers", values.len());
         return Err(Error::invalid(text));
     }
     let (mut keep, mut stats) = (Keep::default(), sys::pc_embed_stats::default());

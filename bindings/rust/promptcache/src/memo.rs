@@ -252,13 +252,13 @@ pub struct Prefilled {
 
 /// The start of an array for `count` rows, if it has room for them.
 fn room(name: &str, array: Option<&mut [f32]>, count: usize, width: usize) -> Result<*mut f32> {
+    let needed = count.saturating_mul(width);
     match array {
         None => Ok(ptr::null_mut()),
-        Some(array) if array.len() < count * width => Err(Error::invalid(format!(
-            "{name} has room for {} of {} numbers",
-            array.len(),
-            count * width
-        ))),
+        Some(array) if array.len() < needed => {
+            let text = format!("{name} has room for {} of {needed} numbers", array.len());
+            Err(Error::invalid(text))
+        }
         Some(array) => Ok(array.as_mut_ptr()),
     }
 }

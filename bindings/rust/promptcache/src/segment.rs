@@ -142,8 +142,8 @@ impl Model {
         args.lane_count = lanes.len();
         args.visibility = visibility.into();
         if let Some(logits) = logits {
-            let tokens: usize = lanes.iter().map(|lane| lane.tokens.len()).sum();
-            let needed = tokens * self.info().vocab as usize;
+            let count = |sum: usize, lane: &Lane<'_>| sum.saturating_add(lane.tokens.len());
+            let needed = lanes.iter().fold(0, count).saturating_mul(self.info().vocab as usize);
             if logits.len() < needed {
                 let text = format!("logits has room for {} of {needed} numbers", logits.len());
                 return Err(Error::invalid(text));

@@ -27,6 +27,7 @@ fn answers_twice_the_second_time_from_the_cache() {
     let stats = demo.cache.stats().unwrap();
     assert_eq!(stats.hits + stats.misses, stats.lookups);
     assert!(stats.hits > 0);
+    assert_eq!(demo.cache.trim(0).unwrap(), (stats.segment_bytes, true));
 }
 
 #[test]

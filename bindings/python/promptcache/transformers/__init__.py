@@ -36,7 +36,8 @@ class Host:
             raise Refused(f"its numbers are {passes.dtype}: float32, bfloat16 or float16 are known")
         engine = check.prove(passes, context_length)
         text = None if tokenizer is None else Text(tokenizer)
-        name = fingerprint_of(model) if fingerprint is None else _core.digest(fingerprint)
+        name = (fingerprint_of(model, passes.body) if fingerprint is None
+                else _core.digest(fingerprint))
         own = operations.Own(engine, text, name)
         options = _core.Options("pc_model_options", {
             "chat_template": chat_template or (text.template() if text else None)})

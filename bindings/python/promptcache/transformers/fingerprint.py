@@ -23,14 +23,14 @@ def raw(tensor):
         yield ffi.buffer(ffi.cast("char *", block.data_ptr()), len(block))
 
 
-def fingerprint(model):
+def fingerprint(model, body):
     """32 bytes. Reads all weights but those of the logits: about a second for each GB."""
     digest = hashlib.blake2b(digest_size=32)
     config = {k: v for k, v in model.config.to_dict().items() if k not in IDLE}
     head = {"form": FORM, "transformers": transformers.__version__, "dtype": str(model.dtype),
             "attention": getattr(model.config, "_attn_implementation", None), "config": config}
     digest.update(json.dumps(head, sort_keys=True, default=str).encode())
-    for name, tensor in sorted(model.base_model.state_dict().items()):
+    for name, tensor in sorted(body.state_dict().items()):
         digest.update(f"\0{name}\0{tensor.dtype}\0{tuple(tensor.shape)}\0".encode())
         for block in raw(tensor):
             digest.update(block)

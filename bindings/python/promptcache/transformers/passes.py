@@ -52,6 +52,15 @@ class Given(DynamicCache):
         return self.tokens + rows, 0
 
 
+def body_of(model):
+    """The model without what makes logits. Some do not say where it is."""
+    found = (model.base_model, *(getattr(model, name, None) for name in ("model", "transformer")))
+    body = next((b for b in found if isinstance(b, torch.nn.Module) and b is not model), None)
+    if body is None:
+        raise errors.Refused("it has no part that gives hidden states")
+    return body
+
+
 class Run:
     """What a pass gives: of each layer K and V of the new rows, logits of the rows that want them,
     hidden states behind the final norm."""
@@ -64,7 +73,7 @@ class Run:
 
 class Passes:
     def __init__(self, model):
-        self.model, self.body = model, model.base_model
+        self.model, self.body = model, body_of(model)
         self.config = model.config.get_text_config(decoder=True)
         self.dtype = model.dtype
         self.device = model.get_input_embeddings().weight.device

@@ -11,7 +11,7 @@ from typing import Any, Callable, Iterator, Mapping, NoReturn, Sequence, cast
 from . import _program_language as language
 from ._program_conditions import Conditions, Test, always, else_slug
 from ._program_language import (ChoiceKind, FlagKind, NewTextKind, Place, ProgramError, RoomKind,
-                                SetKind, Values, is_pml_name, is_same, label)
+                                SetKind, Values, is_pml_name, has, label)
 from ._program_parameters import Definition, Parameter, Passing, check_defaults, check_used
 from ._program_source import Constants, Names, Source, is_unordered, names_in, outer_names
 from ._program_tree import (Condition, ModuleNode, NewText, Node, RoomNode, TextNode, Tree,
@@ -428,7 +428,7 @@ class Compiler:
                 self.fail(case.guard, "a case with 'if': write if and elif")
             values = self.conditions.pattern(case.pattern, parameter)
             for value in values or ():
-                if any(is_same(value, other) for other in seen):
+                if has(seen, value):
                     self.fail(case.pattern, f"{value!r} has a case already")
                 seen.append(value)
             tests.append(Test(always, f"{parameter.name}-else") if values is None else

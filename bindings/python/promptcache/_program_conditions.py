@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any, Callable, Mapping, NoReturn, Sequence, cast
 
 from ._program_language import (ChoiceKind, FlagKind, NewTextKind, RoomKind, SetKind, Values,
-                                is_same, label)
+                                has, label)
 from ._program_parameters import Parameter, check_value
 from ._program_source import Constants, Source, is_unordered, names_in
 from ._program_tree import Condition
@@ -75,8 +75,7 @@ class Conditions:
 
     def is_one_of(self, parameter: Parameter, values: Sequence[object], named: str) -> Test:
         def holds(given: Values) -> bool:
-            value = parameter.get(given)
-            return any(is_same(value, one) for one in values)
+            return has(values, parameter.get(given))
         if isinstance(parameter.kind, FlagKind) and len(values) == 1:
             return Test(holds, ("" if values[0] else "not-") + parameter.name, parameter.name)
         return Test(holds, f"{parameter.name}-{named}", parameter.name)
@@ -172,5 +171,5 @@ class Conditions:
         check_value(self.source, parameter, value, left)
         wanted = how is ast.In
         members = cast(Callable[[Values], Sequence[object]], parameter.get)
-        return Test(lambda v: any(is_same(value, one) for one in members(v)) is wanted,
+        return Test(lambda v: has(members(v), value) is wanted,
                     f"{parameter.name}-{'' if wanted else 'not-'}{label(value)}")

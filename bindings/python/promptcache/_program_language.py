@@ -9,7 +9,7 @@ import re
 import sys
 import types
 import typing
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any, ContextManager, Mapping, NoReturn
 
 Values = Mapping[str, object]
@@ -43,7 +43,11 @@ class ProgramError(SyntaxError):
                    place.end_column)
         super().__init__(reason, details if sys.version_info >= (3, 10) else details[:4])
         self.reason = reason
+        self.place = place
         self.called = called
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return type(self), (self.reason, self.place, self.called)
 
 
 def is_pml_name(name: str) -> bool:
@@ -133,6 +137,10 @@ def is_same(a: object, b: object) -> bool:
     return type(a) is type(b) and a == b
 
 
+def has(values: collections.abc.Sequence[object], value: object) -> bool:
+    return any(is_same(value, known) for known in values)
+
+
 @dataclass
 class Kind:
     """What a parameter takes. check() returns the value that a prompt is made with, or raises a
@@ -187,7 +195,7 @@ class ChoiceKind(Kind):
     values: tuple[object, ...]
 
     def find(self, value: object) -> bool:
-        return any(is_same(value, known) for known in self.values)
+        return has(self.values, value)
 
     def check(self, value: object) -> object:
         if self.find(value):
@@ -205,10 +213,10 @@ class SetKind(Kind):
 
     values: list[object]
     open: bool = False
-    member: str = field(default="str")
+    member: str = "str"
 
     def find(self, value: object) -> bool:
-        return any(is_same(value, known) for known in self.values)
+        return has(self.values, value)
 
     def check(self, value: object) -> object:
         if isinstance(value, (str, bytes)) or not isinstance(value, collections.abc.Iterable):
@@ -217,8 +225,7 @@ class SetKind(Kind):
         for one in members:
             if not self.find(one):
                 raise ValueError(f"cannot have {one!r}; there {listing(self.values)}")
-        return tuple(known for known in self.values
-                     if any(is_same(known, one) for one in members))
+        return tuple(known for known in self.values if has(members, known))
 
 
 def listing(values: collections.abc.Sequence[object]) -> str:
@@ -228,6 +235,15 @@ def listing(values: collections.abc.Sequence[object]) -> str:
     if len(values) > 12:
         shown.append("...")
     return ("are " if len(values) != 1 else "is ") + (", ".join(shown) or "none")
+
+
+def _check_distinct(values: collections.abc.Sequence[object]) -> None:
+    """Python's == and match could not tell 1 from True."""
+    for at, value in enumerate(values):
+        for other in values[:at]:
+            if value == other:
+                raise TypeError(f"has the values {other!r} and {value!r}, which are equal in "
+                                "Python")
 
 
 _COLLECTIONS = (list, set, frozenset, collections.abc.Set, collections.abc.Collection,
@@ -261,6 +277,7 @@ def _collection(annotation: Any) -> SetKind | None:
     values = _choices(arguments[0])
     if values is None:
         return None
+    _check_distinct(values)
     return SetKind(list(values), member=getattr(arguments[0], "__name__", "Literal"))
 
 
@@ -289,6 +306,7 @@ def kind_of(annotation: Any) -> Kind:
         return FlagKind()
     values = _choices(annotation)
     if values:
+        _check_distinct(values)
         return ChoiceKind(values)
     collection = _collection(annotation)
     if collection is not None:

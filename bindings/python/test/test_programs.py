@@ -12,6 +12,7 @@ import doctest
 import io
 import linecache
 import os
+import pickle
 import re
 import subprocess
 import sys
@@ -378,7 +379,7 @@ def employees(chosen: Collection[str], question: str):
 TRAVEL = """
 @prompt_program
 def travel(city: Literal["lisbon", "oslo"], season: Season, days: Text[4] = "", *,
-           museum: bool = False, chosen: Collection[str] = (), level: Literal[1, True, "x"] = 1,
+           museum: bool = False, chosen: Collection[str] = (), level: Literal[2, True, "x"] = 2,
            question: str = "?"):
     with module("trip"):
         f"A trip of {days} days."
@@ -417,7 +418,7 @@ class Calls(unittest.TestCase):
         self.assertEqual(filled.modules, ("trip", "trip/days-2", "city-lisbon", "season-SPRING",
                                           "museum", "name-2"))
         self.assertEqual(filled.arguments["days"], "5")
-        self.assertIn("..'?' 1\n", filled.pml)
+        self.assertIn("..'?' 2\n", filled.pml)
         filled = self.travel("oslo", Season.WINTER, level=True)
         self.assertEqual(filled.modules, ("trip", "level-True"))
         self.assertNotIn("days=", filled.pml)
@@ -425,6 +426,36 @@ class Calls(unittest.TestCase):
         self.assertNotEqual(filled, self.travel("oslo", Season.WINTER))
         self.assertEqual(len({filled, self.travel("oslo", Season.WINTER, level=True)}), 1)
         self.assertEqual(self.travel.modules[:2], ("trip", "trip/days-2"))
+
+    def test_kinds(self):
+        """Every way to write a type, with the values that it takes and those that it does not."""
+        for annotation, condition, good, wrong in (
+                ("bool", "p", True, 1), ("bool", "p is not False", True, None),
+                ("Season", "p is Season.SPRING", Season.SPRING, "spring"),
+                ("Season", "p in (Season.SPRING, Season.WINTER)", Season.SPRING, Season),
+                ("Literal['a', 'b'] | None", "p == 'a'", "a", "c"),
+                ("Literal['a'] | None", "p is None", None, "None"),
+                ("typing.Optional[Season]", "p is not None", Season.WINTER, 3),
+                ("Literal[1, 2, 3]", "p <= 2", 2, True), ("Literal[2, False]", "p == 2", 2, 0),
+                ("Literal[b'a', b'b', 'a']", None, None, None),
+                ("list[Season]", "Season.SPRING in p", [Season.SPRING], [3]),
+                ("set[Literal[1, 2]]", "1 in p", {1}, {True}),
+                ("frozenset[str]", "'a' in p", ["a", "a"], b"a"),
+                ("tuple[Literal['a', 'b'], ...]", "'b' not in p", ("a",), ("c",)),
+                ("tuple[str, str]", None, None, None), ("dict[str, str]", None, None, None),
+                ("typing.Sequence[str]", "'a' in p", iter("a"), 5),
+                ("typing.Any", None, None, None), ("int", None, None, None)):
+            source = (f"@prompt_program\ndef f(p: {annotation}):\n    if {condition or 'p'}:\n"
+                      "        'x'\n    \"\"\n")
+            with self.subTest(annotation=annotation):
+                if condition is None:
+                    with self.assertRaisesRegex(ProgramError, "'p' has the type"):
+                        run(source)
+                    continue
+                compiled = run(source)["f"]
+                self.assertEqual(len(compiled(good).modules), 1)
+                with self.assertRaises((TypeError, ValueError)):
+                    compiled(wrong)
 
     def test_wrong_arguments(self):
         spring = Season.SPRING
@@ -572,6 +603,13 @@ first, second = outer("one"), outer("two")
         linecache.cache[name] = (1, None, ["@prompt_program\n", "def g():\n", "    'x'\n"], name)
         with self.assertRaisesRegex(ProgramError, "not where it was compiled from"):
             exec(compile("@prompt_program\ndef f():\n    text('x')\n", name, "exec"), dict(KNOWN))
+
+    def test_error_in_another_process(self):
+        with self.assertRaises(ProgramError) as caught:
+            run("@prompt_program\ndef f():\n    while 1: pass\n")
+        error, same = caught.exception, pickle.loads(pickle.dumps(caught.exception))
+        self.assertEqual((type(same), str(same), same.reason, same.lineno, same.text),
+                         (ProgramError, str(error), error.reason, 3, "    while 1: pass"))
 
     def test_columns(self):
         """Places within f-strings; columns count characters."""

@@ -274,6 +274,27 @@ class Attention(unittest.TestCase):
         again = plan.attend(q, slopes=slopes)
         numpy.testing.assert_allclose(again.out, out, atol=1e-6)
 
+    def test_torch(self):
+        """bfloat16, which numpy does not know, by DLPack; and the library's memory in torch."""
+        try:
+            import torch
+        except ImportError:
+            self.skipTest("torch is not installed")
+        shape = attention.Shape(4, 2, 16, dtype="bf16")
+        k, v, q = (torch.from_numpy(self.normal(*dims)).bfloat16()
+                   for dims in ((70, 2, 16), (70, 2, 16), (2, 4, 16)))
+        run = attention.Run(shape, 70)
+        run.write(k, v)
+        out = torch.zeros(2, 4, 16, dtype=torch.bfloat16)
+        attention.Plan(shape, [run], [(70, [(0, 0)])] * 2).attend(q, out=out)
+        expected = self.expected(*(one.float().numpy() for one in (q, k, v)))[0]
+        numpy.testing.assert_allclose(out.float().numpy(), expected, atol=0.02)
+        batch = promptcache.Batch(model())
+        one = batch.add(promptcache.Sequence(promptcache.Prompt.from_tokens(model(), TOKENS),
+                                             logits=True))
+        batch.step()
+        self.assertEqual(torch.from_dlpack(one.logits).data_ptr(), address(one.logits))
+
     def test_pool(self):
         shape = attention.Shape(4, 2, 8)
         cache = self.normal(6, 2, 16, 2, 8)  # [page, K or V, token, head, dim]

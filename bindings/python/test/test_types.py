@@ -4,6 +4,7 @@ missing or wrong, an option whose keyword a type checker does not know.
 
 usage: test_types.py FOLDER     FOLDER: that holds the package promptcache"""
 import os
+import re
 import subprocess
 import sys
 import tempfile
@@ -38,17 +39,21 @@ tokens: list[int] = sequence.tokens
 # Each line is an error that a type checker must find.
 WRONG = ['prompt.generate(cache, max_token=3)', 'prompt.generate(cache, max_tokens="3")',
          'Cache(disk_path=3)', 'number: int = answer.text', 'prompt.stream().nothing()']
+# What mypy of Debian 12 finds in modules that newer ones find nothing in.
+OLD = re.compile(r"/promptcache/_?program\w*\.py:")
 
 
-def mypy(folder, *what):
+def mypy(folder, *files):
     options = ["--strict", "--no-error-summary", "--cache-dir", os.path.join(folder, "cache")]
     version = subprocess.run([sys.executable, "-m", "mypy", "--version"], capture_output=True,
                              text=True).stdout.split()[1]
-    if tuple(map(int, version.split(".")[:2])) < (1, 7):
+    old = tuple(map(int, version.split(".")[:2])) < (1, 7)
+    if old:
         options.append("--enable-incomplete-feature=Unpack")
-    done = subprocess.run([sys.executable, "-m", "mypy", *options, *what], capture_output=True,
+    done = subprocess.run([sys.executable, "-m", "mypy", *options, *files], capture_output=True,
                           text=True, env={**os.environ, "MYPYPATH": sys.argv[1]})
-    return done.stdout + done.stderr
+    return [line for line in (done.stdout + done.stderr).splitlines() if "error" in line
+            and not (old and OLD.search(line))]
 
 
 def main():
@@ -57,21 +62,16 @@ def main():
         print("skipped: mypy is not installed")
         sys.exit(77)
     with tempfile.TemporaryDirectory() as folder:
-        path = os.path.join(folder, "program.py")
-        with open(path, "w", encoding="utf-8") as file:
-            file.write(PROGRAM)
-        said = mypy(folder, "-p", "promptcache")
-        others = ("promptcache/programs", "promptcache/transformers")
-        faults = [line for line in said.splitlines() if "error:" in line
-                  and not any(other in line for other in others)]
-        faults += [line for line in mypy(folder, path).splitlines() if "error:" in line
-                   and "program.py" in line]
-        with open(path, "a", encoding="utf-8") as file:
-            file.write("\n".join(WRONG) + "\n")
-        found = mypy(folder, path)
+        right, wrong = (os.path.join(folder, name) for name in ("right.py", "wrong.py"))
+        for path, text in ((right, PROGRAM), (wrong, PROGRAM + "\n".join(WRONG) + "\n")):
+            with open(path, "w", encoding="utf-8") as file:
+                file.write(text)
+        # Modules that the package imports are checked with what imports them.
+        found = mypy(folder, right, wrong)
         first = PROGRAM.count("\n") + 1
+        faults = [line for line in found if "wrong.py:" not in line]
         faults += [f"not found: {line}" for index, line in enumerate(WRONG)
-                   if f"program.py:{first + index}: error" not in found]
+                   if not any(f"wrong.py:{first + index}: error" in one for one in found)]
         print("\n".join(faults) or "no fault")
         sys.exit(bool(faults))
 

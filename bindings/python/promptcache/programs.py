@@ -20,8 +20,8 @@
   <user>What is the hotel in Oslo?</user>
 </prompt>
 
-The page doc/programs.md says what becomes what. Neither the schema nor a prompt as PML need the
-library; `compile` and `Prompt`s do.
+The page doc/programs.md says what becomes what. `schema` and `pml` call nothing of the library;
+`compile` and `prompt` do.
 """
 from __future__ import annotations
 

@@ -7,8 +7,10 @@ what a file of results has, or takes bad input.
 import csv
 import json
 import os
+import signal
 import subprocess
 import sys
+import time
 
 sys.path.append(os.path.join(os.path.dirname(os.path.abspath(__file__)), "../fail"))
 from checking import check, run_in_folder  # pylint: disable=wrong-import-position
@@ -208,7 +210,7 @@ def test_bad_rows():
         ({**ROW, "answers": []}, "d.jsonl:2: answers: the list is empty"),
         ({**ROW, "answers": "x"}, "d.jsonl:2: answers: a list of texts is needed, not a text"),
         ({**ROW, "answers": [["x"]]}, "d.jsonl:2: answers: a list of texts is needed, not a list"),
-        ({**ROW, "answers": ["x", ""]}, "d.jsonl:2: answers: answer 2 is empty"),
+        ({**ROW, "answers": ["", ""]}, "d.jsonl:2: answers: all of them are empty"),
         ({**ROW, "length": "long"}, "d.jsonl:2: length: a whole number is needed, not a text"),
         ({**ROW, "dataset": "other"}, "d.jsonl:2: dataset: there is no template of 'other'"),
         ({**ROW, "dataset": "n"}, "d.jsonl:2: answers: answer 1 is not a number"),
@@ -268,11 +270,30 @@ def test_usage():
         check(len(f.read()) < 40, "a file of others was written to")
 
 
+def test_interrupt():
+    """Ctrl-C ends the work with 130; what was answered stays, and the next run goes on."""
+    write("many.jsonl", [{**ROW, "dataset": "t", "_id": str(i)} for i in range(4000)])
+    write("t.json", {"t": TASK})
+    common = ["many.jsonl", "--templates", "t.json", "--results", "many.results", "--model", MODEL,
+              "--format", "longbench"]
+    with subprocess.Popen([PROGRAM, "eval", *common], stdout=subprocess.DEVNULL,
+                          stderr=subprocess.PIPE, text=True) as work:
+        while work.poll() is None and (not os.path.exists("many.results")
+                                       or os.path.getsize("many.results") < 1000):
+            time.sleep(0.05)
+        work.send_signal(signal.SIGINT)
+        check(": interrupted" in work.stderr.read() and work.wait() == 130, "Ctrl-C")
+    done = results("many.results")
+    check(0 < len(done) < 8000, f"{len(done)} rows")
+    run("many.jsonl", "--templates", "t.json", "--results", "many.results", "--limit", "3")
+    check(results("many.results")[:len(done)] == done, "the rows of the first run")
+
+
 def main():
     whole = test_demo()
     test_resume(whole)
     for test in (test_documents, test_chat, test_lines, test_shorten, test_output, test_bad_rows,
-                 test_bad_templates, test_usage):
+                 test_bad_templates, test_usage, test_interrupt):
         test()
 
 

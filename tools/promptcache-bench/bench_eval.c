@@ -183,7 +183,7 @@ static int run(int argc, char **argv)
 
 const command bench_eval = {
     .name = "eval",
-    .usage = "eval FILE.jsonl ... --model M [--format F] [--modes LIST] [options]",
+    .usage = "eval FILE.jsonl ... --model M [--format F] [options]",
     .summary = "accuracy and time over questions, by mode",
     .details =
         "Asks questions with a full prefill (causal), and with cached modules; prints scores and\n"

@@ -96,6 +96,7 @@ static int check_answers(const eval_item *item, const json_lines *at)
 {
     const json_t *answers = json_object_get(item->row, "answers");
     const json_t *classes = json_object_get(item->row, "all_classes");
+    size_t filled = 0;
     int code;
     if (!json_is_array(answers))
         return wrong_type(at, "answers", "a list of texts", answers);
@@ -107,15 +108,16 @@ static int check_answers(const eval_item *item, const json_lines *at)
         || (code = check_strings(at, "all_classes", classes)) != EXIT_OK)
         return code;
     for (size_t i = 0; i < json_array_size(answers); i++) {
-        const char *why = score_refuses(item->metric, json_string_value(json_array_get(answers, i)),
-                                        json_array_size(classes));
+        const char *answer = json_string_value(json_array_get(answers, i));
+        const char *why = score_refuses(item->metric, answer, json_array_size(classes));
+        filled += *answer != 0;
         if (why) {
             char cause[160];
             snprintf(cause, sizeof cause, "answer %zu %s", i + 1, why);
             return fault(at, "answers", cause);
         }
     }
-    return EXIT_OK;
+    return filled ? EXIT_OK : fault(at, "answers", "all of them are empty");
 }
 
 int eval_item_read(eval_item *item, const json_t *row, const json_lines *at, const eval_options *o,

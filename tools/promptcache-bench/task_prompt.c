@@ -12,10 +12,10 @@ static const char input_slot[] = "{input}";
 
 /* ------------------------------------------------------------------- the model */
 
-/* The token that the model's convention puts in front of a text. */
+/* The token that the model's convention puts in front of a text, if a text can say it. */
 static int find_bos(task_model *m)
 {
-    int32_t tokens[2];
+    int32_t tokens[2], bos;
     size_t count = 0, size = 0;
     if (m->info.token_bos < 0
         || pc_tokenize(m->model, "", 0, PC_TOKENIZE_BOS, tokens, 2, &count) < 0 || !count
@@ -25,6 +25,12 @@ static int find_bos(task_model *m)
         < 0)
         return input_error("the model's BOS", NULL);
     m->bos[size] = 0;
+    bos = tokens[0];
+    if (pc_tokenize(m->model, m->bos, size, PC_TOKENIZE_SPECIAL, tokens, 2, &count) >= 0
+        && count == 1 && tokens[0] == bos)
+        return EXIT_OK;
+    m->bos[0] = 0;
+    fprintf(stderr, "%s: plain prompts begin without BOS: no text stands for it\n", program_name);
     return EXIT_OK;
 }
 

@@ -9,7 +9,7 @@ typedef struct task_model {
     const pc_model *model;
     pc_model_info info;
     int has_chat; /* 0: no chat template, so prompts are plain text */
-    char bos[64]; /* text of the token that begins a plain text by the model's convention */
+    char bos[64]; /* text of the token that begins a plain text; "": none */
     size_t most;  /* tokens of a prompt with its answer */
 } task_model;
 

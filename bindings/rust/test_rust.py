@@ -198,11 +198,14 @@ def installed(cargo, cmake):
     cargo.environment["CARGO_TARGET_DIR"] = os.path.join(cargo.work, "installed_cargo")
     cargo.environment["PKG_CONFIG_PATH"] = os.path.join(prefix, "lib", "pkgconfig")
     cargo.find_in(os.path.join(prefix, "lib"))
-    cargo.run("build", "--offline", "--quiet", cwd=folder)
     built = os.path.join(cargo.environment["CARGO_TARGET_DIR"], "debug", "installed")
-    made = subprocess.run([built], cwd=ROOT, env=cargo.environment, check=True,
-                          capture_output=True, text=True).stdout
-    expect(made, r"The desk of Peter Novak is 368\.\n0 of 601 tokens")
+    kinds = ["0"] + ["1"] * os.path.isfile(os.path.join(prefix, "lib", "libpromptcache.a"))
+    for static in kinds:
+        cargo.environment["PROMPTCACHE_STATIC"] = static
+        cargo.run("build", "--offline", "--quiet", cwd=folder)
+        made = subprocess.run([built], cwd=ROOT, env=cargo.environment, check=True,
+                              capture_output=True, text=True).stdout
+        expect(made, r"The desk of Peter Novak is 368\.\n0 of 601 tokens")
     cargo.environment["PKG_CONFIG_PATH"] = folder
     failed = subprocess.run([cargo.cargo, "build", "--offline"], cwd=folder, check=False,
                             env=cargo.environment, capture_output=True, text=True)

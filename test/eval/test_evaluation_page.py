@@ -11,6 +11,7 @@ import sys
 
 sys.path.append(os.path.join(os.path.dirname(os.path.abspath(__file__)), "../fail"))
 from checking import check, run_in_folder  # pylint: disable=wrong-import-position
+from link_evaluation import link_evaluation  # pylint: disable=wrong-import-position
 from test_pml_document import blocks_of, commands_of  # pylint: disable=wrong-import-position
 
 SOURCE, PROGRAM = map(os.path.abspath, sys.argv[1:3])
@@ -32,11 +33,7 @@ def main():
     blocks = blocks_of(SOURCE + "/doc/evaluation.md")
     for name in ("models", "examples"):
         os.symlink(os.path.join(SOURCE, name), name)
-    os.makedirs("python/promptcache") # the module that needs nothing of the rest
-    with open("python/promptcache/__init__.py", "w", encoding="utf-8"):
-        pass
-    os.symlink(SOURCE + "/bindings/python/promptcache/evaluation.py",
-               "python/promptcache/evaluation.py")
+    link_evaluation(SOURCE)
     env = {**os.environ, "PATH": os.path.dirname(PROGRAM) + os.pathsep + os.environ["PATH"],
            "PYTHONPATH": os.path.abspath("python"), "PYTHONDONTWRITEBYTECODE": "1"}
     ran = 0

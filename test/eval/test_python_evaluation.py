@@ -3,12 +3,13 @@ program prints, or hides its errors.
 
     python3 test_python_evaluation.py SOURCE_FOLDER PROGRAM
 """
-import importlib.util
+import importlib
 import os
 import sys
 
 sys.path.append(os.path.join(os.path.dirname(os.path.abspath(__file__)), "../fail"))
 from checking import check, run_in_folder  # pylint: disable=wrong-import-position
+from link_evaluation import link_evaluation  # pylint: disable=wrong-import-position
 import reference_scores as reference  # pylint: disable=wrong-import-position
 
 SOURCE, PROGRAM = map(os.path.abspath, sys.argv[1:3])
@@ -16,12 +17,10 @@ DATA = SOURCE + "/examples/longbench/"
 
 
 def load():
-    """The file alone: it needs nothing of the package."""
-    spec = importlib.util.spec_from_file_location(
-        "evaluation", SOURCE + "/bindings/python/promptcache/evaluation.py")
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
+    """The module without the rest of the package, which needs cffi."""
+    link_evaluation(SOURCE)
+    sys.path.insert(0, os.path.abspath("python"))
+    return importlib.import_module("promptcache.evaluation")
 
 
 def error_of(module, call, *arguments, **named):
@@ -49,7 +48,7 @@ def main():
           and all(row["score"] > 90 for row in table), table)
     check("metric: it is none of" in error_of(m, m.score, "a", "b", "bleu", program=PROGRAM),
           "bleu")
-    check("there is no such program" in error_of(m, m.score, "a", "b", program="/nowhere"),
+    check("/nowhere: No such file" in error_of(m, m.score, "a", "b", program="/nowhere"),
           "program")
     check(all(m.score("1", "1", metric, classes=["1"], program=PROGRAM) > 0.999
               for metric in m.METRICS), "all measures")

@@ -2,16 +2,17 @@
 modules beside a full prefill (doc/evaluation.md).
 
 There is one implementation, in the program `promptcache`. These functions start it and read what it
-prints, so it must be installed: in PATH, or named by `program`.
+prints: the one that `python -m promptcache` is, or that `program` names.
 """
 from __future__ import annotations
 
 import json
 import os
-import shutil
 import subprocess
 import tempfile
 from typing import Any, Dict, Iterable, List, Optional, Sequence, Union
+
+from .__main__ import program as find_program
 
 __all__ = ["METRICS", "EvaluationError", "evaluate", "score", "scores"]
 
@@ -26,12 +27,15 @@ class EvaluationError(RuntimeError):
 
 
 def _run(arguments: Sequence[str], program: Optional[str]) -> str:
-    path = shutil.which(program or "promptcache")
+    path = program or find_program()
     if path is None:
-        raise EvaluationError(f"{program or 'promptcache'}: there is no such program; install it, "
-                              "or name it by program=")
-    done = subprocess.run([path, *arguments], stdout=subprocess.PIPE, stderr=subprocess.PIPE,
-                          encoding="utf-8", errors="replace", check=False)
+        raise EvaluationError("promptcache: there is no such program in PATH; install it, or name "
+                              "it by program=")
+    try:
+        done = subprocess.run([path, *arguments], stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+                              encoding="utf-8", errors="replace", check=False)
+    except OSError as error:
+        raise EvaluationError(f"{path}: {error.strerror}") from error
     if done.returncode:
         raise EvaluationError(done.stderr.strip() or f"{path}: exit code {done.returncode}")
     return done.stdout

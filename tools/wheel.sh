@@ -49,7 +49,7 @@ rm -rf "$out/raw" "$out/dist"
 pip -q wheel --no-deps -w "$out/raw" --config-settings=build-dir="$out/build" ./bindings/python
 
 step "repair"
-auditwheel -q repair -w "$out/dist" "$out"/raw/*.whl
+auditwheel repair -w "$out/dist" "$out"/raw/*.whl
 wheel=$(echo "$out"/dist/*.whl)
 case $wheel in
 *-abi3-manylinux*) echo "${wheel##*/}: $(($(wc -c <"$wheel") / 1024)) KiB" ;;

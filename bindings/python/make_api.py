@@ -38,7 +38,8 @@ RESULTS = {
     "pc_memo_bucket": "MemoBucket", "pc_memo_stats": "MemoStats", "pc_memo_result": "MemoResult",
     "pc_prefill_stats": "PrefillStats", "pc_embed_stats": "EmbedStats",
     "pc_plugin_info": "PluginInfo", "pc_costs": "Costs", "pc_model_file_info": "ModelFileInfo",
-    "pc_record_info": "RecordInfo", "pc_raw": "StatesInfo",
+    "pc_record_info": "RecordInfo", "pc_raw": "StatesInfo", "pc_system_info": "SystemInfo",
+    "pc_model_file_type": "ModelFileType",
 }
 OPTIONS = {
     "pc_context_options": "ContextOptions", "pc_model_options": "ModelOptions",
@@ -52,6 +53,7 @@ OPTIONS = {
     "pc_embed_options": "EmbedOptions", "pc_memo_options": "MemoOptions",
     "pc_memo_work": "MemoWork", "pc_prefill_options": "PrefillOptions",
     "pc_key_parts": "KeyParts", "pc_raw": "StatesOptions", "pc_rope": "RopeOptions",
+    "pc_systems_options": "SystemsOptions",
     "pc_attend_shape": "AttendShape", "pc_attend_args": "AttendOptions",
 }
 # Fields that are no keywords: what Python has no use for, and results and arrays that a method
@@ -82,7 +84,7 @@ ARRAYS = {"const int32_t *": "int32_t[]", "const uint32_t *": "uint32_t[]",
 
 
 def words(comment, indent):
-    """A comment as lines of a docstring. Names of constants stay as C has them."""
+    """A comment as lines of a docstring."""
     text = comment.replace("\\", "\\\\").replace('"""', "'''")
     if text.endswith('"'):
         text = text[:-1] + '\\"'
@@ -96,6 +98,8 @@ class Interface:
         self.enums = {}      # Python's name: (comment, [(name, value, comment)])
         self.of_constant = {}  # PC_DTYPE_F32: DType
         self.of_prefix = {}
+        self.of_flag = {}    # PC_GENERATE_KEEP: `keep`
+        self.cut = {}        # length of what constants of an enum begin with
         self.flags = {}      # struct: [(keyword, value, comment)]
         for enum in api["enums"]:
             if enum["header"] != "promptcache/bench.h":
@@ -107,6 +111,8 @@ class Interface:
         name = ENUMS.get(first["name"]) or ENUMS.get(prefix)
         structs = re.findall(r"(pc_\w+)\.flags", enum["comment"])
         if not name:
+            for item in enum["enumerators"] if structs else ():
+                self.of_flag[item["name"]] = f"`{item['name'].split('_', 2)[2].lower()}`"
             for struct in structs:
                 self.flags.setdefault(struct, []).extend(
                     (item["name"].split("_", 2)[2].lower(), item["value"],
@@ -117,9 +123,28 @@ class Interface:
         self.enums[name] = (enum["comment"], [
             (item["name"][cut:], item["value"], item.get("text") or item["comment"])
             for item in enum["enumerators"]])
+        self.cut[name] = cut
         self.of_constant.update((item["name"], name) for item in enum["enumerators"])
         if cut > 3:
             self.of_prefix[enum["prefix"]] = name
+
+    def said(self, text):
+        """A comment with the names that things have in Python."""
+        def of_prefix(match):
+            return self.of_prefix.get(match.group(1), match.group(0))
+
+        def of_constant(match):
+            name = match.group(0)
+            if name in self.of_constant:
+                enum = self.of_constant[name]
+                return f"{enum}.{name[self.cut[enum]:]}"
+            return self.of_flag.get(name, name)
+        text = re.sub(r"\b(PC_[A-Z0-9_]+_)…", of_prefix, text)
+        text = re.sub(r"\bPC_[A-Z0-9_]+\b", of_constant, text)
+        text = re.sub(r"\bpc_\w+\b", lambda match: {**RESULTS, **HANDLES}.get(
+            match.group(0), match.group(0)), text)
+        text = re.sub(r"\bNULL\b", "None", text)
+        return re.sub(r"\bINFINITY\b", "inf", text)
 
     def enum_of(self, struct, field):
         """The enum of a field, or None."""
@@ -139,9 +164,10 @@ class Interface:
     def write_enum(self, name):
         comment, members = self.enums[name]
         yield f"class {name}({'OpenFlag' if name in FLAGS else 'OpenEnum'}):"
-        yield f'    """{words(comment or name, "    ")}"""'
+        yield f'    """{words(self.said(comment) or name, "    ")}"""'
         yield ""
         for member, value, text in members:
+            text = self.said(text)
             member = member if member.isidentifier() else "_" + member
             yield f"    {member} = {value}"
             if text:
@@ -195,7 +221,7 @@ class Interface:
         rows = list(self.results(struct))
         comment = self.structs[struct]["comment"]
         yield f"class {name}(Record):"
-        yield f'    """{words(comment or name, "    ")}"""'
+        yield f'    """{words(self.said(comment) or name, "    ")}"""'
         yield ""
         yield f'    _struct = "{struct}"'
         yield "    _fields = {"
@@ -203,6 +229,7 @@ class Interface:
             yield f'        "{attribute}": {how},'
         yield "    }"
         for attribute, _, annotation, text in rows:
+            text = self.said(text)
             yield f"    {attribute}: {annotation}"
             if text:
                 yield f'    """{words(text, "    ")}"""'
@@ -230,7 +257,10 @@ class Interface:
                 annotation = f"Union[{enum}, str]"
                 if enum in FLAGS:
                     annotation = f"Union[{enum}, Iterable[Union[{enum}, str]], str]"
-                yield name, f'("enum", "{name}", {enum})', annotation, text
+                names = ", ".join(member.lower() for member, _, _ in self.enums[enum][1])
+                yield (name, f'("enum", "{name}", {enum})', annotation,
+                       f"{text}\n{enum}: {names}." if text != field.get("constants", "") + "…"
+                       else f"{names}.")
             elif kind == "char":
                 yield name, f'("name", "{name}", {field["length"]})', "str", text
             elif name in CALLS:
@@ -279,9 +309,11 @@ class Interface:
         base = "Sampling" if struct == "pc_generate_options" else "TypedDict"
         comment = self.structs[struct]["comment"]
         yield f"class {name}({base}, total=False):"
-        yield f'    """{words(comment or "Keywords of " + struct + ".", "    ")}"""'
+        said = self.said(comment) or "Keywords of " + struct + "."
+        yield f'    """{words(said, "    ")}"""'
         yield ""
         for keyword, _, annotation, text in self.keywords(struct):
+            text = self.said(text)
             yield f"    {keyword}: {annotation}"
             if text:
                 yield f'    """{words(text, "    ")}"""'
@@ -294,7 +326,7 @@ class Interface:
         for struct in OPTIONS:
             yield f'    "{struct}": {{'
             for keyword, how, annotation, text in self.keywords(struct):
-                yield f'        "{keyword}": ({how}, {annotation!r}, {text!r}),'
+                yield f'        "{keyword}": ({how}, {annotation!r}, {self.said(text)!r}),'
             yield "    },"
         yield "}"
 

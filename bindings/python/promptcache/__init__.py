@@ -10,6 +10,7 @@
 The desk of Peter Novak is 368.
 """
 from . import _api, _errors, attention
+from ._admin import Folder, ModelFile, Systems
 from ._api import *  # noqa: F403
 from ._batch import Batch, Sequence, forget_sequence
 from ._cache import Cache, Load, Wanted, base_key, segment_key
@@ -24,16 +25,16 @@ from ._prompt import Prompt, PromptBuilder, format_chat
 from ._raw import ffi as _ffi
 from ._raw import lib as _lib
 from ._schema import Schema, SchemaBuilder
-from .programs import Program, ProgramError, ProgramPrompt, prompt_program
 from ._segment import Pages, Segment, Span, States
+from .programs import Program, ProgramError, ProgramPrompt, prompt_program
 
 __version__: str = _ffi.string(_lib.pc_version()).decode()
 
 __all__ = [
-    "Answer", "Batch", "Cache", "Context", "Embeddings", "Evaluated", "Lane", "Load", "Memo",
-    "Message", "Model", "Pages", "Prefilled", "Prompt", "PromptBuilder", "Schema", "SchemaBuilder",
-    "Segment", "Sequence", "Span", "States", "Stream", "Wanted", "attention", "base_key", "embed",
-    "evaluate", "forget_sequence", "format_chat", "plugins", "prefill", "segment_key",
-    "Program", "ProgramError", "ProgramPrompt", "prompt_program",
+    "Answer", "Batch", "Cache", "Context", "Embeddings", "Evaluated", "Folder", "Lane", "Load",
+    "Memo", "Message", "Model", "ModelFile", "Pages", "Prefilled", "Program", "ProgramError",
+    "ProgramPrompt", "Prompt", "PromptBuilder", "Schema", "SchemaBuilder", "Segment", "Sequence",
+    "Span", "States", "Stream", "Systems", "Wanted", "attention", "base_key", "embed", "evaluate",
+    "forget_sequence", "format_chat", "plugins", "prefill", "prompt_program", "segment_key",
     *_api.__all__, *_errors.__all__,
 ]

@@ -44,6 +44,13 @@ class Model(Handle):
         made._info = None
         return made
 
+    @classmethod
+    def _borrowed(cls, pointer: Any, owner: Any) -> Model:
+        """The model around a pointer that `owner` keeps alive."""
+        made = cls.__new__(cls)
+        made._cdata, made._keep, made._info = pointer, owner, None
+        return made
+
     _info: Optional[_api.ModelInfo]
 
     @classmethod

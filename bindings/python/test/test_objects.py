@@ -346,6 +346,46 @@ class Interface(unittest.TestCase):
                 self.assertGreater(prompt.generate(cache).stats.tokens_tier[
                     promptcache.Tier.DISK], 500)
 
+    def test_folders_and_files(self):
+        schema, _ = employees()
+        with tempfile.TemporaryDirectory() as path:
+            with promptcache.Cache(disk_path=path) as cache:
+                schema.encode(cache)
+            folder = promptcache.Folder(path)
+            records = list(folder)
+            self.assertGreater(len(records), 10)
+            self.assertEqual({record.architecture for record in records}, {"llama"})
+            self.assertEqual(len(folder.tokens(0)), records[0].tokens)
+            folder.verify(0)
+            folder.remove(0)
+            with self.assertRaises(promptcache.NotFoundError):
+                folder.verify(0)
+            self.assertGreater(folder.trim(0), 1000)
+            with self.assertRaises(IndexError):
+                folder[len(records)]
+        file = promptcache.ModelFile(MODEL)
+        words = file.model
+        file.close()
+        self.assertEqual(words.detokenize(words.tokenize("The desk")), "The desk")
+        self.assertIsNone(promptcache.ModelFile(MODEL).refusal)
+
+    def test_systems(self):
+        systems = promptcache.Systems(model(), promptcache.Cache())
+        schema, _ = employees()
+        systems.fill("text", "Answer.")
+        systems.fill("tokens", model().tokenize("Answer."))
+        systems.fill("schema", schema)
+        self.assertEqual(list(systems), ["text", "tokens", "schema"])
+        self.assertEqual(systems["schema"].length, schema.length)
+        self.assertGreater(systems.infos[2].pinned, 10)
+        del systems["text"]
+        self.assertNotIn("text", systems)
+        for use in (lambda: systems["text"], lambda: systems.__delitem__("text")):
+            with self.assertRaises(KeyError):
+                use()
+        systems.clear()
+        self.assertEqual(len(systems), 0)
+
     def test_the_program(self):
         path = os.environ.get("PROMPTCACHE_PROGRAM")
         if not path or not os.access(path, os.X_OK):

@@ -88,6 +88,9 @@ if [ -n "$root" ]; then
     [ -x "$root/usr/bin/python3" ] ||
         debootstrap --variant=minbase --include=python3,python3-venv bookworm "$root" \
             >"$out/debootstrap.log" 2>&1 || { tail "$out/debootstrap.log"; exit 1; }
+    root=$(cd "$root" && pwd)
+    mount -t proc proc "$root/proc" || { echo "wheel: no /proc in $root; use --here" >&2; exit 1; }
+    trap 'umount "$root/proc"' EXIT # programs find their libraries by /proc/self/exe
     echo "in $root: Debian $(cat "$root/etc/debian_version")"
     rm -rf "$root/try"
     mkdir "$root/try"

@@ -33,7 +33,7 @@ endif()
 set(CPACK_GENERATOR DEB)
 set(CPACK_DEB_COMPONENT_INSTALL ON)
 set(CPACK_DEBIAN_FILE_NAME DEB-DEFAULT)
-set(CPACK_DEBIAN_PACKAGE_RELEASE 1)
+set(CPACK_DEBIAN_PACKAGE_RELEASE 0upstream1) # a package of Debian's own would be a later one
 set(exact "= ${PROJECT_VERSION}-${CPACK_DEBIAN_PACKAGE_RELEASE}")
 set(CPACK_DEBIAN_PACKAGE_PRIORITY optional)
 set(CPACK_DEBIAN_PACKAGE_GENERATE_SHLIBS ON) # a program needs at least this version
@@ -43,9 +43,12 @@ set(CPACK_INSTALL_DEFAULT_DIRECTORY_PERMISSIONS
   OWNER_READ OWNER_WRITE OWNER_EXECUTE GROUP_READ GROUP_EXECUTE WORLD_READ WORLD_EXECUTE)
 set(CPACK_PRE_BUILD_SCRIPTS ${PROJECT_SOURCE_DIR}/packaging/debian/finish.cmake)
 
-string(CONCAT about "promptcache lets an LLM runtime stop computing attention state twice. Prompts "
-  "are written from named modules; the keys and values of a module are computed once and reused "
-  "in every prompt, in memory, on disk or on a server.\n.\n")
+set(about "promptcache lets an LLM runtime stop computing attention state twice.
+Prompts are written from named modules; the keys and values of a module
+are computed once and reused in every prompt, in memory, on disk or on a
+server.
+.
+This package has ")
 # promptcache_deb(COMPONENT SECTION "summary" "text")
 macro(promptcache_deb component section summary text)
   string(TOUPPER ${component} upper)
@@ -56,23 +59,25 @@ macro(promptcache_deb component section summary text)
 endmacro()
 
 promptcache_deb(library libs "reuse of attention states for LLM runtimes"
-  "This package has the shared library.")
+  "the shared library.")
+set(CPACK_DEBIAN_LIBRARY_PACKAGE_CONTROL_EXTRA ${PROJECT_SOURCE_DIR}/packaging/debian/triggers)
 set(CPACK_DEBIAN_LIBRARY_PACKAGE_SHLIBDEPS ON)
 promptcache_deb(development libdevel "reuse of attention states for LLM runtimes (development)"
-  "This package has the headers for C and C++, the static library, and the description of the \
-interface for bindings.")
+  "the headers for C and C++, the static library, and the
+description of the interface for bindings.")
 set(CPACK_DEBIAN_DEVELOPMENT_PACKAGE_DEPENDS "${library} (${exact})")
 set(CPACK_DEBIAN_DEVELOPMENT_PACKAGE_SUGGESTS promptcache-doc)
 # What the static library needs. With PC_STATIC_MODULES=OFF it loads plug-in modules, too.
 string(JOIN ", " CPACK_DEBIAN_DEVELOPMENT_PACKAGE_RECOMMENDS libexpat1-dev libjansson-dev
   libpcre2-dev libsodium-dev libutf8proc-dev libzstd-dev)
 promptcache_deb(program utils "reuse of attention states of LLM prompts: programs"
-  "This package has the programs promptcache, which answers prompts and looks after caches and \
-models, and promptcache-bench.")
-set(CPACK_DEBIAN_PROGRAM_PACKAGE_SHLIBDEPS ON)
+  "the programs promptcache, which answers prompts and
+looks after caches and models, and promptcache-bench.")
+set(CPACK_DEBIAN_PROGRAM_PACKAGE_SHLIBDEPS ON) # which leaves out what the same build makes
+set(CPACK_DEBIAN_PROGRAM_PACKAGE_DEPENDS "${library} (>= ${PROJECT_VERSION})")
 set(CPACK_DEBIAN_PROGRAM_PACKAGE_SUGGESTS promptcache-doc)
 promptcache_deb(documents doc "reuse of attention states for LLM runtimes (documentation)"
-  "This package has the pages, the examples, and a small demo model.")
+  "the pages, the examples, and a small demo model.")
 set(CPACK_DEBIAN_DOCUMENTS_PACKAGE_ARCHITECTURE all)
 
 # A plug-in module belongs to one build of the library. Without them it computes all the same, but
@@ -86,7 +91,7 @@ foreach(module IN LISTS PC_MODULES_INSTALLED)
   list(APPEND CPACK_COMPONENTS_ALL ${module})
   string(TOUPPER ${module} upper)
   promptcache_deb(${module} libs "reuse of attention states for LLM runtimes (${module} module)"
-    "This package has a plug-in module of the library: ${about_${module}}.")
+    "a plug-in module of the library:\n${about_${module}}.")
   set(CPACK_DEBIAN_${upper}_PACKAGE_NAME ${library}-${module})
   set(CPACK_DEBIAN_${upper}_PACKAGE_SHLIBDEPS ON)
   set(CPACK_DEBIAN_${upper}_PACKAGE_DEPENDS "${library} (${exact})")

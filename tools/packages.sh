@@ -9,12 +9,13 @@
 # The test test_packages runs all steps, with PC_TEST_PACKAGES=1.
 # Needs: git, and what building needs; deb: dpkg-dev, lintian; install: debootstrap, root, network;
 # conan: conan, or pip and network. PC_PACKAGES_ROOT names a folder with a clean Debian 12, which is
-# copied, and saves the fetching.
+# copied, and saves the fetching. PC_PACKAGES_CMAKE: further options of CMake for the step deb.
+# DEBFULLNAME and DEBEMAIL: who maintains the packages.
 set -eu
 cd "$(dirname "$0")/.."
 tree=$(pwd)
 case ${1:--} in
--*) sed -n '2,13s/^# \{0,1\}//p' "$0"; exit 2 ;;
+-*) sed -n '2,14s/^# \{0,1\}//p' "$0"; exit 2 ;;
 esac
 mkdir -p "$1"
 out=$(cd "$1" && pwd)
@@ -59,17 +60,22 @@ make_deb() {
     unpacked
     rm -f "$out"/*.deb
     export CCACHE_BASEDIR="$work" # where ccache is in use: the folder's name must not matter
+    build=$work/promptcache-$version/build/deb
+    set --
+    [ -z "${DEBEMAIL-}" ] ||
+        set -- "-DCPACK_PACKAGE_CONTACT=${DEBFULLNAME-promptcache} <$DEBEMAIL>"
+    # shellcheck disable=SC2086 # options are words
     # Debian's flags; the programs find the library where the system looks, not by an rpath
     (
         eval "$(dpkg-buildflags --export=sh)"
-        quietly cmake -S "$work/promptcache-$version" -B "$work/deb" -G Ninja \
+        quietly cmake -S "$work/promptcache-$version" -B "$build" -G Ninja \
             -DCMAKE_BUILD_TYPE=Release -DCMAKE_INSTALL_PREFIX=/usr -DCMAKE_SKIP_INSTALL_RPATH=ON \
             -DPC_STATIC_MODULES=OFF -DPC_WITH_ONEDNN=ON -DPC_WITH_FAISS=ON -DPC_WITH_HIREDIS=ON \
             -DPC_WITH_OPENSSL=ON -DPC_WITH_CUDA=OFF -DPC_BUILD_TESTS=OFF -DPC_BUILD_BINDINGS=OFF \
-            -DPC_BUILD_EXAMPLES=OFF
+            -DPC_BUILD_EXAMPLES=OFF "$@" ${PC_PACKAGES_CMAKE-}
     ) || exit 1
-    quietly nice cmake --build "$work/deb" -j "$(nproc)"
-    (cd "$work/deb" && quietly cpack -G DEB -B "$work/debs") || exit 1
+    quietly nice cmake --build "$build" -j "$(nproc)"
+    (cd "$build" && quietly cpack -G DEB -B "$work/debs") || exit 1
     cp "$work"/debs/*.deb "$out"
     for deb in "$out"/*.deb; do
         printf '%s: %s bytes; needs %s\n' "$(basename "$deb")" "$(stat -c %s "$deb")" \

@@ -21,6 +21,8 @@ foreach(component IN LISTS CPACK_COMPONENTS_ALL)
   foreach(file IN LISTS manual ITEMS ${documents}/changelog.Debian)
     execute_process(COMMAND ${gzip} -9nf ${file} COMMAND_ERROR_IS_FATAL ANY)
   endforeach()
+  file(CHMOD ${documents}/copyright ${documents}/changelog.Debian.gz
+    PERMISSIONS OWNER_READ OWNER_WRITE GROUP_READ WORLD_READ)
   file(GLOB_RECURSE files LIST_DIRECTORIES true ${root}/*)
   foreach(file IN LISTS files)
     if(IS_DIRECTORY ${file} AND NOT IS_SYMLINK ${file})

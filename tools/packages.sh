@@ -25,6 +25,7 @@ version=$(sed -n 's/^#define PC_VERSION_M[AI][JN]OR //p; s/^#define PC_VERSION_P
     include/promptcache.h | paste -s -d .)
 tarball=$out/promptcache-$version.tar.gz
 work=$(mktemp -d)
+export CCACHE_BASEDIR="$work" # where ccache is in use: the name of the folder must not matter
 trap 'rm -rf "$work"' EXIT
 left_out=0
 fail() { echo "$1"; exit 1; }
@@ -59,7 +60,6 @@ make_deb() {
     done
     unpacked
     rm -f "$out"/*.deb
-    export CCACHE_BASEDIR="$work" # where ccache is in use: the folder's name must not matter
     build=$work/promptcache-$version/build/deb
     set --
     [ -z "${DEBEMAIL-}" ] ||
@@ -140,7 +140,9 @@ try_install() {
             \$(pkg-config --cflags --libs promptcache) && ./cxx $ask")" "$answer"
     holds "$(in_root "cd /packages && mkdir static && cp /usr/lib/*/libpromptcache.a static && \
         cc consumer.c -o alone -Lstatic \$(pkg-config --static --cflags --libs promptcache) && \
-        ./alone $ask && ldd alone | grep -c libpromptcache || true")" "$answer"
+        ./alone $ask && readelf -d alone")" "$answer"
+    [ -z "$(in_root "readelf -d /packages/alone | grep libpromptcache")" ] ||
+        fail "a program with the static library needs the shared one"
     mkdir "$work/root/packages/by_cmake"
     cat >"$work/root/packages/by_cmake/CMakeLists.txt" <<'END'
 cmake_minimum_required(VERSION 3.22)

@@ -9,6 +9,7 @@ compute something else and are not refused.
 usage: test_transformers.py ROOT [NAME...]     ROOT: of the project; PYTHONPATH has the package.
 torch and transformers are looked for in ROOT/build/transformers, too."""
 import contextlib
+import functools
 import io
 import json
 import math
@@ -41,17 +42,17 @@ VOCAB = 262  # of the tokenizer
 FIXED = ("gpt2", "opt")  # learned positions
 NAMES = ("llama_gqa", "llama_rope_llama3", "llama_rope_yarn", "mistral_swa", "qwen2", "qwen3",
          "gemma", "gemma3_text", "gpt_neox", "phi", "phi3_longrope_short", "falcon_new", "bloom",
-         "mpt", "gpt2", "opt", "starcoder2", "cohere2", "mixtral")
+         "mpt", "gpt2", "opt", "starcoder2", "cohere2", "mixtral", "deepseek_v2")
 TEMPLATE = ("{% for m in messages %}{{ '<|' + m['role'] + '|>' + m['content'] + '<|end|>' }}"
             "{% endfor %}{% if add_generation_prompt %}{{ '<|assistant|>' }}{% endif %}")
 SPECIAL = ["<unk>", "<s>", "<|end|>", "<|user|>", "<|assistant|>", "<|system|>"]
 SCHEMA = """<schema name="trip">You plan trips.
-<module name="city">The city has a river, a hill and two old bridges.</module>
+<module name="city">The city has <parameter name="what" length="12"/> and a river.</module>
 <union><module name="walk">They like to walk.</module>
 <module name="bus">They take the bus, and it is slow.</module></union>
 <module name="food">Bread and soup.</module></schema>"""
 PROMPTS = {
-    "in place": '<prompt schema="trip"><city/><bus/><food/>Where do they go?</prompt>',
+    "in place": '<prompt schema="trip"><city what="two bridges"/><bus/><food/>Where?</prompt>',
     "with gaps": '<prompt schema="trip"><walk/><food/>Where?</prompt>',
     "member": '<prompt schema="trip"><city/><walk/>And then?</prompt>',
 }
@@ -163,8 +164,12 @@ def native_states(sequence, model, layer):
         assert lib.pc_segment_read(span.segment, layer, span.start,
                                    ffi.cast("float *", k.data_ptr()),
                                    ffi.cast("float *", v.data_ptr())) == 0
+        raw = ffi.new("pc_raw *")
+        lib.pc_raw_init(raw, ffi.sizeof("pc_raw"))
+        assert lib.pc_segment_raw(span.segment, raw) == 0
         for j in range(span.lo, span.hi or size[0]):
-            states[span.start + j] = (k[:, j], v[:, j])
+            at = raw.relative[j] if raw.relative else j
+            states[span.start + at] = (k[:, j], v[:, j])
     for span in spans[0:count[0]]:
         lib.pc_segment_free(ffi.cast("pc_segment *", span.segment))
     return states
@@ -172,11 +177,13 @@ def native_states(sequence, model, layer):
 
 def same_states(pair, mine, native, what):
     """K and V of all layers of a sequence, by position."""
+    if pair.name.startswith("deepseek"):
+        return  # there it is latents, which the library shows as K and V of every head
     own = [s for s in pair.host._own.objects.values() if isinstance(s, Sequence)][-1]
     places = own.positions.tolist()
     for layer in range(pair.native.info.layers):
         states = native_states(native, pair.native, layer)
-        assert sorted(states) == sorted(places), (what, sorted(states), sorted(places))
+        assert sorted(states) == sorted(places), f"{what}: positions"
         for side, tensors in enumerate((own.keys, own.values)):
             copies = tensors[layer].shape[1] // pair.native.info.kv_heads  # Falcon
             near(f"{what}: {'KV'[side]} of layer {layer}", tensors[layer][0, ::copies],
@@ -213,8 +220,10 @@ def test_modules(pair):
 def test_repair(pair):
     caches = [pc.Cache(), pc.Cache()]
     schemas = [pc.Schema.parse(m, SCHEMA) for m in pair.both]
-    for options in ({"repair": "first", "repair_tokens": 3},
-                    {"repair": "top", "repair_percent": 20}, {"repair": "full"}):
+    several = [{"repair": "first", "repair_tokens": 3}, {"repair": "full"}]
+    if not pair.name.startswith("deepseek"):  # there deviations are those of latents
+        several.append({"repair": "top", "repair_percent": 20})
+    for options in several:
         got = [started(pc.Prompt.parse(s, PROMPTS["in place"]), c, **options)
                for s, c in zip(schemas, caches)]
         near(f"logits of repair {options}", *map(logits, got))
@@ -346,6 +355,18 @@ def test_errors(folder):
     except pc.CancelledError:
         pass
     assert prompt.generate(max_tokens=4).text == before
+    # also within a pass: the last layer is not computed any more
+    body, layers = pair.hf.base_model, []
+    hooks = [layer.register_forward_hook(lambda *_: layers.append(1)) for layer in body.layers]
+    hooks.append(body.register_forward_pre_hook(lambda *_: calls.append(1)))
+    del calls[:]
+    try:
+        prompt.generate(max_tokens=4, cancelled=lambda: len(calls) > 0)
+        raise AssertionError("not cancelled")
+    except pc.CancelledError:
+        assert calls and not layers, (calls, layers)
+    for hook in hooks:
+        hook.remove()
     try:
         prompt.generate(max_tokens=4, adapter=bytes(32))
         raise AssertionError("an adapter that it does not have")
@@ -453,11 +474,22 @@ def test_refusals(folder):
             refused(why, lambda: Host(other))
 
 
+@contextlib.contextmanager
+def loading():
+    """Caches load what is there, also where computing promises to be faster."""
+    kept = pc.Cache
+    pc.Cache = functools.partial(kept, always_load=True)
+    try:
+        yield
+    finally:
+        pc.Cache = kept
+
+
 def test_page(folder):
     """The snippets of doc/transformers.md, with a model of our own."""
     with open(f"{ROOT}/doc/transformers.md", encoding="utf-8") as file:
         snippets = re.findall(r"```python\n(.*?)```", file.read(), re.S)
-    with tempfile.TemporaryDirectory() as states:
+    with tempfile.TemporaryDirectory() as states, loading():
         for _ in range(2):
             space, said = {}, io.StringIO()
             for snippet in snippets:
@@ -473,7 +505,7 @@ def test_page(folder):
 
 def test_example(folder):
     """examples/python/transformers_chat.py: the second time the files come from the folder."""
-    with tempfile.TemporaryDirectory() as work:
+    with tempfile.TemporaryDirectory() as work, loading():
         for name in ("bridges", "hills"):
             with open(f"{work}/{name}.txt", "w", encoding="utf-8") as file:
                 file.write(f"All about {name}. " * 4)
@@ -576,6 +608,7 @@ def main():
             worst[0] = 0.0
             pair = Pair(name, f"{parent}/{name}")
             assert pair.host.relocatable == (name not in FIXED), pair.host.why_fixed
+            assert pair.host.batches == (name != "mpt"), name
             results = [run(f"{name}: {t.__name__}", t, pair) for t in EACH]
             good, bad = good + sum(results), bad + len(results) - sum(results)
             print(f"{name}: largest difference {worst[0]:.1e}", flush=True)

@@ -6,7 +6,7 @@ the library loads itself. What the model is, is measured when the Host is made; 
 not compute the same is refused (`Refused`) with the reason. See doc/transformers.md."""
 from __future__ import annotations
 
-from typing import Any, Optional
+from typing import Any, List, Optional
 
 from .. import _core
 from .._context import Context
@@ -26,7 +26,10 @@ class Host:
     tokenizer: of transformers; without it prompts are token ids. chat_template: in place of the
     tokenizer's own. context_length: most positions, if fewer than the model's. fingerprint: 32
     bytes that name the weights; they are digested if it is None, at about a second for each GB.
-    Weights must not change afterwards."""
+    Weights must not change afterwards.
+
+    stop_tokens: the end tokens that the model's generation_config names. The library knows the
+    tokenizer's `eos_token` and those of the chat template without being told."""
 
     def __init__(self, model: Any, tokenizer: Any = None, context: Optional[Context] = None, *,
                  chat_template: Optional[str] = None, context_length: int = 0,
@@ -45,6 +48,8 @@ class Host:
         pointer = operations.model_of(own, context._pointer, options.c)
         self.model = Model._from_pointer(pointer, context)
         self._facts, self._passes, self._own = engine.facts, passes, own
+        ends = getattr(getattr(model, "generation_config", None), "eos_token_id", None)
+        self.stop_tokens: List[int] = [ends] if isinstance(ends, int) else list(ends or ())
 
     @property
     def relocatable(self) -> bool:

@@ -5,7 +5,6 @@ import threading
 class Text:
     def __init__(self, tokenizer):
         self.tokenizer, self.lock = tokenizer, threading.Lock()  # a call changes its settings
-        self.special = set(tokenizer.all_special_ids)
 
     def tokenize(self, text, special, bos):
         with self.lock:

@@ -7,7 +7,8 @@ used otherwise than as it is, an exception or cancellation that gets lost, and m
 compute something else and are not refused.
 
 usage: test_transformers.py ROOT [NAME...]     ROOT: of the project; PYTHONPATH has the package.
-torch and transformers are looked for in ROOT/build/transformers, too."""
+torch and transformers are taken from ROOT/build/transformers (fetch_transformers.py) if it is
+there, else from where this Python has them."""
 import contextlib
 import functools
 import io
@@ -22,7 +23,9 @@ import threading
 import time
 
 ROOT = os.path.abspath(sys.argv[1])
-sys.path.append(os.path.join(ROOT, "build", "transformers"))
+FETCHED = os.path.join(ROOT, "build", "transformers")
+if os.path.isdir(FETCHED):
+    sys.path.insert(0, FETCHED)  # with all that they need: the system may have older ones
 os.environ["HF_HUB_OFFLINE"] = "1"
 try:
     import torch

@@ -17,12 +17,14 @@ SHIMS = """
 int32_t pcpy_poll(void *user);
 void pcpy_poll_reset(void);
 pc_status pcpy_stream(pc_batch *batch, pc_sequence *sequence, size_t done, const char **text,
-                      size_t *size);
+                      size_t *size, int64_t wait_us);
 """
 # pcpy_poll is the `cancelled` of calls that were given none: so that Ctrl-C ends them. It asks
 # Python, which looks for signals then, once in 5 ms; what asks it may ask it thousands of times.
 # After Python said stop it goes on saying so, in this thread, until the call is over.
 # pcpy_stream steps until the sequence has more than `done` bytes of text, or the batch has ended.
+# Behind the first text it goes on for wait_us: a small model draws tokens faster than Python, whose
+# code has left the CPU's caches between two steps, should be asked to take them one by one.
 SHIMS_SOURCE = """
 #include <time.h>
 
@@ -30,18 +32,23 @@ static int32_t py_poll(void);
 static __thread int64_t pcpy_next;
 static __thread int32_t pcpy_stopped;
 
-static int32_t pcpy_poll(void *user)
+static int64_t pcpy_us(clockid_t clock)
 {
     struct timespec now;
-    int64_t ms;
+    clock_gettime(clock, &now);
+    return (int64_t)now.tv_sec * 1000000 + now.tv_nsec / 1000;
+}
+
+static int32_t pcpy_poll(void *user)
+{
+    int64_t us;
     (void)user;
     if (pcpy_stopped)
         return 1;
-    clock_gettime(CLOCK_MONOTONIC_COARSE, &now);
-    ms = (int64_t)now.tv_sec * 1000 + now.tv_nsec / 1000000;
-    if (ms < pcpy_next)
+    us = pcpy_us(CLOCK_MONOTONIC_COARSE);
+    if (us < pcpy_next)
         return 0;
-    pcpy_next = ms + 5;
+    pcpy_next = us + 5000;
     pcpy_stopped = py_poll();
     return pcpy_stopped;
 }
@@ -52,12 +59,15 @@ static void pcpy_poll_reset(void)
 }
 
 static pc_status pcpy_stream(pc_batch *batch, pc_sequence *sequence, size_t done,
-                             const char **text, size_t *size)
+                             const char **text, size_t *size, int64_t wait_us)
 {
+    const int64_t begun = done ? pcpy_us(CLOCK_MONOTONIC) : 0;
     for (;;) {
         pc_status status = pc_batch_step(batch);
         *text = pc_sequence_text(sequence, size);
-        if (status != PC_OK || *size > done)
+        if (status != PC_OK)
+            return status;
+        if (*size > done && (!done || pcpy_us(CLOCK_MONOTONIC) - begun >= wait_us))
             return status;
     }
 }

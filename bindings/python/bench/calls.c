@@ -54,8 +54,8 @@ int main(int argc, char **argv)
     pc_schema *schema = NULL;
     pc_prompt *prompt = NULL;
     pc_cache *cache = NULL;
-    pc_sequence *sequence = NULL;
-    pc_batch *batch = NULL;
+    pc_sequence *sequence = NULL, *stepped = NULL;
+    pc_batch *batch = NULL, *steps = NULL;
     pc_generate_options options = PC_GENERATE_OPTIONS_INIT;
     pc_cache_stats stats = PC_CACHE_STATS_INIT;
     const char *text = "What is the desk of Peter Novak?";
@@ -90,6 +90,17 @@ int main(int argc, char **argv)
         begun = now();
         must(pc_generate(prompt, cache, &options, NULL));
         printf("answer %.9f\n", now() - begun);
+        options.on_text = NULL;
+        begun = now();
+        must(pc_sequence_new(&stepped, prompt, cache, &options));
+        must(pc_batch_new(&steps, model, NULL));
+        must(pc_batch_add(steps, stepped));
+        while (pc_batch_step(steps) != PC_END)
+            (void)pc_sequence_text(stepped, &count);
+        pc_batch_free(steps);
+        pc_sequence_free(stepped);
+        printf("steps %.9f\n", now() - begun);
+        options.on_text = count_text;
     }
     pc_batch_free(batch);
     pc_sequence_free(sequence);

@@ -101,6 +101,7 @@ def main():
               f"{spread(over, ' us')}")
     print(f"answer of {TOKENS} tokens in {len(pieces)} pieces:")
     print(f"  C      {spread([value * 1e3 for value in c['answer']], ' ms')}")
+    print(f"  C, by steps of a batch {spread([value * 1e3 for value in c['steps']], ' ms')}")
     print(f"  Python {spread([value * 1e3 for value in python['answer']], ' ms')}")
     print(f"  outside of the library's steps {spread(share, ' %')}, of a piece "
           f"{spread(outside, ' us')}")

@@ -15,6 +15,9 @@ if TYPE_CHECKING:
 
 __all__ = ["Answer", "Stream"]
 
+#: A piece of a stream has the tokens of this time, of small models several.
+WAIT_US = 4000
+
 
 class Answer:
     """What a prompt was answered. `str(answer)` is its text."""
@@ -80,7 +83,7 @@ class _Run:
                 if self.stats is not None:  # closed by another thread
                     break
                 sequence = self.sequence._cdata  # lives on if a callback closes the stream
-                status = step(self.batch._cdata, sequence, done, text, size)
+                status = step(self.batch._cdata, sequence, done, text, size, WAIT_US)
                 now = size[0]
                 piece = buffer(text[0], now)[done:] if now > done else b""
                 done, sequence = now, None
@@ -145,7 +148,8 @@ def _pump(run: _Run, loop: asyncio.AbstractEventLoop, queue: asyncio.Queue[Any])
 class Stream:
     """An answer as it is computed: iterate over it, with `for` or `async for`.
 
-    The prompt is computed with the first piece. Leaving the loop early and dropping the stream,
+    The prompt is computed with the first piece, which is the first token's text. Tokens that come
+    within 4 ms are one piece. Leaving the loop early and dropping the stream,
     `close`, or the end of a `with` end the work. Of several answers at a time, `Batch` computes
     more in the same time.
     """

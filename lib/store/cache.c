@@ -312,11 +312,18 @@ pc_status pc_cache_clear(pc_cache *cache)
 
 uint64_t pc__cache_free_for_owner(pc_cache *cache, const void *owner, uint64_t bytes)
 {
-    uint64_t freed = pc__cache_is_inherited(cache) ? 0
-                                                   : pc__ram_tier_trim(cache->ram, 0, bytes, owner);
+    uint64_t freed;
+    if (pc__cache_is_inherited(cache))
+        return 0;
+    freed = pc__ram_tier_trim(cache->ram, 0, bytes, owner);
     /* The COMPRESSED tier may be about to get them. */
     if (freed && cache->tiers[PC_TIER_COMPRESSED])
         pc__io_flush(cache->io);
+    /* Entries that are gone may still wait to be written, with their memory. */
+    if (!freed && cache->io && !pc__io_is_own_thread(cache->io) && pc__io_await_write(cache->io)) {
+        pc__io_flush(cache->io);
+        freed = 1;
+    }
     return freed;
 }
 

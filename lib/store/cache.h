@@ -120,7 +120,8 @@ pc_status pc__cache_put_entry(pc_cache *cache, const pc__entry_desc *desc, const
 void pc__cache_write_dropped(pc_cache *cache, const pc__id *key, pc_segment *segment);
 /* An owner of payloads (pc_segment.owner) needs memory: evicts so many bytes of its idle segments
  * from RAM. Their memory is free on return, unless a lower tier is still writing them at its
- * deadline. Returns the bytes; 0: none is idle. */
+ * deadline. If none is idle, it waits for those that are still being written, and returns 1.
+ * Returns the bytes; 0: there is nothing of the owner's to give back. */
 uint64_t pc__cache_free_for_owner(pc_cache *cache, const void *owner, uint64_t bytes);
 /* Bits 1 << PC_TIER_… of the tiers of `tiers` (0: all) that have each key, into has [count]. Counts
  * no look-up. A tier that does not answer before the deadline (pc__now clock) has nothing. */

@@ -254,6 +254,26 @@ static void full_pool(int packed)
     toy_end(&w);
 }
 
+/* Evicted entries that DISK has not got yet hold their memory, too: the call waits for the writer,
+ * which pauses while requests follow each other. */
+static void full_of_writes(void)
+{
+    toy_world w;
+    pc_cache *cache = NULL;
+    pc_cache_options co = PC_CACHE_OPTIONS_INIT;
+    if (!CHECK(toy_start(&w, NULL, 0, 0, NULL)))
+        return;
+    co.disk_path = pc_test_folder();
+    CHECK_OK(pc_cache_new(&cache, w.context, &co));
+    pc_toy_count(w.toy)->pool = POOL;
+    for (int i = 0; i < 20 * MODULES; i++)
+        if (!CHECK_OK(ask(&w, cache, i).status))
+            break;
+    CHECK(pc_toy_count(w.toy)->full > 0);
+    pc_cache_free(cache);
+    toy_end(&w);
+}
+
 /* Nothing is idle: the caller gets the model's error, and segments in use stay. */
 static void full_of_pins(void)
 {
@@ -285,6 +305,7 @@ int main(void)
 {
     full_pool(0);
     full_pool(1);
+    full_of_writes();
     full_of_pins();
     pc_model_ops ops = pc_toy_ops();
     CHECK_OK(answer(&ops, 0, 0, 2));

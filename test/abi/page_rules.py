@@ -79,7 +79,8 @@ def named_things(tree):
     """Functions, types, constants and settings that pages name are in the code."""
     known = set()
     for path in tree.files:
-        if path.startswith(("lib/", "include/", "tools/", "test/", "cmake/", "examples/")) or (
+        if path.startswith(("lib/", "include/", "tools/", "test/", "cmake/", "examples/",
+                            "adapters/")) or (
                 path in ("CMakeLists.txt", "CMakePresets.json")):
             if path.endswith((".c", ".h", ".cpp", ".cu", ".py", ".sh", ".txt", ".cmake")):
                 known |= set(re.findall(r"\b(?:pc|PC)_\w+", read(path)))
@@ -134,11 +135,13 @@ def environment(tree):
 def build_options(tree):
     """doc/building.md lists the options of CMake, and no others."""
     found = set()
-    for path in ["CMakeLists.txt"] + [f for f in tree.files if re.match(r"cmake/[^/]*\.cmake", f)]:
+    for path in ["CMakeLists.txt"] + [
+            f for f in tree.files
+            if re.match(r"cmake/[^/]*\.cmake|adapters/[^/]*/CMakeLists.txt", f)]:
         text = read(path)
         hidden = set(re.findall(r"mark_as_advanced\((\w+)", text))
         found |= set(re.findall(r"option\((PC_\w+)", text)) - hidden
-        found |= set(re.findall(r"set\((PC_\w+) [^)]*?CACHE STRING", text)) - hidden
+        found |= set(re.findall(r"set\((PC_\w+) [^)]*?CACHE (?:STRING|PATH)", text)) - hidden
     text = read("doc/building.md")
     listed = set(re.findall(r"`(PC_\w+)", section(text, "Options").split("Settings at run")[0]))
     for name in sorted(found ^ listed):

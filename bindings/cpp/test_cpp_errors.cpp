@@ -29,7 +29,7 @@ void errors_have_places(objects &o)
 {
     try {
         pc::schema::parse(o.model, "<schema name=\"a\">\n  <module name=\"b\">\n</schema>");
-        CHECK(!"parsed");
+        NOT_REACHED("parsed");
     } catch (const std::runtime_error &base) {
         const auto &error = static_cast<const pc::error &>(base);
         CHECK(error.status() == PC_ERR_PML && error.line() == 3 && error.column() > 0);
@@ -63,7 +63,7 @@ void exceptions_come_back(objects &o)
     options.set_on_text(fail);
     try {
         pc::generate(o.prompt, o.cache, options);
-        CHECK(!"thrown");
+        NOT_REACHED("thrown");
     } catch (const mine &thrown) {
         CHECK(thrown.number == 42 && calls == 2);
     }
@@ -75,7 +75,7 @@ void exceptions_come_back(objects &o)
     polled.set_cancelled(cancelled);
     try {
         pc::generate(o.prompt, o.cache, polled);
-        CHECK(!"thrown");
+        NOT_REACHED("thrown");
     } catch (const std::logic_error &thrown) {
         CHECK(std::string(thrown.what()) == "no more");
     }
@@ -143,7 +143,7 @@ void exceptions_in_batches(objects &o)
         within.set_on_text(throws);
         try {
             pc::generate(o.prompt, o.cache, within);
-            CHECK(!"thrown");
+            NOT_REACHED("thrown");
         } catch (const mine &) {
         }
     };

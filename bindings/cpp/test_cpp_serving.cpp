@@ -91,7 +91,7 @@ void functions_stop(objects &o)
     cancelled.set_cancelled(at_once);
     try {
         pc::generate(o.prompt, o.cache, cancelled);
-        CHECK(!"cancelled");
+        NOT_REACHED("cancelled");
     } catch (const pc::error &error) {
         CHECK(error.status() == PC_ERR_CANCELLED && error.line() == 0);
     }
@@ -142,7 +142,7 @@ void batch_forks_and_cancels(objects &o)
     batch.remove(copy);
     try {
         batch.remove(copy);
-        CHECK(!"removed twice");
+        NOT_REACHED("removed twice");
     } catch (const pc::error &error) {
         CHECK(error.status() == PC_ERR_NOT_FOUND);
     }
@@ -306,7 +306,7 @@ void handles_own(objects &o)
     CHECK(first.get() == pointer && !second);
     try { // an empty handle is a NULL argument
         pc::generate(second, o.cache);
-        CHECK(!"empty");
+        NOT_REACHED("empty");
     } catch (const pc::error &error) {
         CHECK(error.status() == PC_ERR_INVALID);
     }

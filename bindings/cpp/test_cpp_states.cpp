@@ -255,7 +255,7 @@ void passes_without_answers(const pc::context &context)
     memo.tidy();
     try {
         memo.train();
-        CHECK(!"trained");
+        NOT_REACHED("trained");
     } catch (const pc::error &error) {
         CHECK(error.status() == PC_ERR_STATE);
     }
@@ -344,7 +344,7 @@ void own_model_as_an_object(const pc::context &context)
         own.fails = true;
         try {
             pc::generate(prompt, cache, options);
-            CHECK(!"failed");
+            NOT_REACHED("failed");
         } catch (const pc::error &error) {
             CHECK(error.status() == PC_ERR_INTERNAL);
             CHECK(std::string(error.what()).find("the device is gone") != std::string::npos);

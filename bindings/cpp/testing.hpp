@@ -20,6 +20,13 @@ inline int faults = 0;
         }                                                                                \
     } while (0)
 
+// Where an exception should have come before.
+#define NOT_REACHED(what)                                              \
+    do {                                                               \
+        std::fprintf(stderr, "%s:%d: %s\n", __FILE__, __LINE__, what); \
+        faults++;                                                      \
+    } while (0)
+
 inline const std::string root = PC_SOURCE_DIR;
 inline const std::string demo_model = root + "/models/demo/demo.gguf";
 inline const std::string employees = root + "/examples/pml/employees.pml";

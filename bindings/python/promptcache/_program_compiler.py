@@ -97,9 +97,9 @@ def _is_nothing(node: ast.stmt) -> bool:
                                           and node.value.value is Ellipsis)
 
 
-def _is_elif(source: Source, node: ast.stmt) -> bool:
-    line = source.lines[node.lineno - 1].encode()
-    return isinstance(node, ast.If) and line[node.col_offset:].startswith(b"elif")
+def _is_elif(node: ast.stmt, above: ast.If) -> bool:
+    """It stands as far left as the `if` above; in an `else`, it would be indented."""
+    return isinstance(node, ast.If) and node.col_offset == above.col_offset
 
 
 def conversion(value: object, how: int) -> object:
@@ -382,7 +382,7 @@ class Compiler:
         while True:
             tests.append(self.conditions.condition(last.test))
             branches.append((last, last.body))
-            if len(last.orelse) == 1 and _is_elif(self.source, last.orelse[0]):
+            if len(last.orelse) == 1 and _is_elif(last.orelse[0], last):
                 last = cast(ast.If, last.orelse[0])
                 continue
             break
@@ -538,12 +538,17 @@ class Compiler:
             self.fail(node, "module(...) stands in a with: 'with module(\"name\"):'")
         elif function is language.scaffold:
             self.note_scaffold(node, module)
-        elif isinstance(node.func, ast.Name) and node.func.id == self.source.node.name:
+        elif isinstance(node.func, ast.Name) and self.is_own_name(node.func.id):
             self.fail(node, f"'{node.func.id}' calls itself: a program cannot be part of itself")
         elif isinstance(getattr(function, "definition", None), Definition):
             self.call_program(node, function.definition, module)
         else:
             self.unknown_call(node)
+
+    def is_own_name(self, name: str) -> bool:
+        """In a class's body, names of the class are not those that its functions see."""
+        around = self.definition.function.__qualname__.split(".")[:-1]
+        return name == self.source.node.name and (not around or around[-1] == "<locals>")
 
     def texts(self, texts: Sequence[ast.expr], module: Module) -> None:
         for text in texts:
@@ -689,7 +694,8 @@ class Compiler:
         for value in (kind.values if isinstance(kind, ChoiceKind) else
                       (True, False) if isinstance(kind, FlagKind) else ("",)):
             try:
-                format(conversion(value, how), spec)
+                self.add_text(format(conversion(value, how), spec), inner,
+                              Module(self.tree.place))  # checks it
             except (TypeError, ValueError) as error:
                 self.fail(inner, f"{value!r} cannot have this format: {error}")
         return lambda values: format(conversion(parameter.get(values), how), spec)

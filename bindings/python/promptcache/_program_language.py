@@ -66,6 +66,10 @@ class Text:
                              f"not {length!r}")
         if scaffold is not None and not isinstance(scaffold, str):
             raise TypeError(f"Text: scaffold is a str, not {type(scaffold).__name__}")
+        try:
+            _checked_text(scaffold or "")
+        except ValueError as error:
+            raise ValueError(f"Text: scaffold {error}") from None
         self.length = length
         self.scaffold = scaffold
 

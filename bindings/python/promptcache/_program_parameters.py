@@ -31,7 +31,7 @@ class Parameter:
 def _annotation(function: types.FunctionType, name: str, local: Mapping[str, object]) -> object:
     value = function.__annotations__[name]
     if isinstance(value, str):
-        value = eval(value, {**local, **outer_names(function)})
+        value = eval(value, {**outer_names(function), **local})
     return value
 
 
@@ -164,11 +164,8 @@ class Passing:
             return Parameter(theirs.name, self.passed_kind(theirs, mine, node), theirs.node,
                              source=mine.source)
         value = mine.constant if mine is not None else self.constants.value(node)
-        kind = theirs.kind
-        if isinstance(kind, SetKind) and kind.open and isinstance(value, (tuple, list)):
-            kind = SetKind([one for one in value if isinstance(one, str)])
         try:
-            value = kind.check(value)
+            value = theirs.kind.check(value)
         except (TypeError, ValueError) as error:
             self.fail(node, f"'{theirs.name}' of '{self.called.name}' {error}")
         return Parameter(theirs.name, theirs.kind, theirs.node, constant=value)

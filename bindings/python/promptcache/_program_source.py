@@ -4,13 +4,15 @@ from __future__ import annotations
 import ast
 import builtins
 import collections.abc
+import dataclasses
 import functools
 import inspect
 import linecache
+import re
 import textwrap
 import types
 from dataclasses import dataclass
-from typing import Any, Iterable, Iterator, Mapping, NoReturn, Sequence
+from typing import Any, Callable, Iterable, Mapping, NoReturn, Sequence
 
 from ._program_language import Place, ProgramError
 
@@ -22,7 +24,9 @@ _FUNCTIONS: dict[str, object] = {
                  "reversed round sorted str sum tuple zip").split()}
 _PURE = list(_FUNCTIONS.values()) + [textwrap.dedent, textwrap.indent, textwrap.fill,
                                      inspect.cleandoc]
-_ORDERLESS = (len, max, min, sorted)  # what they give does not depend on the order of a set
+# What they give does not depend on the order of a set, but with key=, which may hold two equal.
+_ORDERLESS = (len, max, min, sorted)
+_ADDRESS = re.compile(" at 0x[0-9A-Fa-f]+")
 _METHODS = {dict: {"items", "keys", "values", "get"}, list: {"index", "count"},
             tuple: {"index", "count"}}
 
@@ -91,14 +95,14 @@ def _lost(function: Function, reason: str, line: int = 0, lines: Sequence[str] =
 
 
 @functools.lru_cache(maxsize=8)
-def _parsed(text: str) -> ast.Module:
-    return ast.parse(text)
-
-
-def _definitions(tree: ast.AST) -> Iterator[ast.FunctionDef | ast.AsyncFunctionDef]:
-    for node in ast.walk(tree):
+def _definitions(text: str) -> dict[tuple[str, int],
+                                    list[ast.FunctionDef | ast.AsyncFunctionDef]]:
+    """The functions of a file, by their names and first lines."""
+    found: dict[tuple[str, int], list[ast.FunctionDef | ast.AsyncFunctionDef]] = {}
+    for node in ast.walk(ast.parse(text)):
         if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)):
-            yield node
+            found.setdefault((node.name, _starts(node)), []).append(node)
+    return found
 
 
 def _starts(node: ast.FunctionDef | ast.AsyncFunctionDef) -> int:
@@ -109,8 +113,7 @@ def _is_definition_of(function: Function, node: ast.FunctionDef | ast.AsyncFunct
     code, arguments = function.__code__, node.args
     names = [a.arg for a in arguments.posonlyargs + arguments.args + arguments.kwonlyargs]
     known = list(code.co_varnames[:code.co_argcount + code.co_kwonlyargcount])
-    return (node.name == code.co_name and _starts(node) == code.co_firstlineno
-            and len(names) == len(known)
+    return (len(names) == len(known)
             and all(known[i].endswith(name) for i, name in enumerate(names)))
 
 
@@ -127,10 +130,11 @@ def find_source(function: Function) -> Source:
                         "compiled from the text of its function, so define it in a file or a "
                         "notebook")
     try:
-        tree = _parsed("".join(lines))
+        definitions = _definitions("".join(lines))
     except (SyntaxError, ValueError, RecursionError, MemoryError):
         _lost(function, f"the file of '{code.co_name}' has changed since it was imported")
-    found = [node for node in _definitions(tree) if _is_definition_of(function, node)]
+    found = [node for node in definitions.get((code.co_name, code.co_firstlineno), ())
+             if _is_definition_of(function, node)]
     if len(found) != 1:
         _lost(function, f"the source of '{code.co_name}' is not where it was compiled from: the "
                         "file has changed, or holds several on one line")
@@ -179,32 +183,47 @@ def outer_names(function: Function) -> dict[str, object]:
     return names
 
 
-def has_address(value: object) -> bool:
-    """Its text has the address of the object, which differs from run to run."""
+def has_address(value: object, show: Callable[[Any], str] = str) -> bool:
+    """The text that `show` makes of it has the address of an object, which differs from run to
+    run."""
     kind = type(value)
-    return (kind.__repr__ is object.__repr__ and kind.__str__ is object.__str__
-            and kind.__format__ is object.__format__) or isinstance(
-                value, (types.FunctionType, types.BuiltinFunctionType, types.MethodType,
-                        types.GeneratorType))
+    if isinstance(value, (types.FunctionType, types.BuiltinFunctionType, types.MethodType,
+                          types.GeneratorType)):
+        return True
+    if kind.__module__ == "builtins" or isinstance(value, str):
+        return (kind.__repr__ is object.__repr__ and kind.__str__ is object.__str__
+                and kind.__format__ is object.__format__)
+    try:
+        return bool(_ADDRESS.search(show(value)))
+    except Exception:
+        return False  # it has no text: who computes it finds out
 
 
 def is_unordered(value: object) -> bool:
     return isinstance(value, (set, frozenset))
 
 
-def why_unstable(value: object) -> str | None:
+def _parts(value: Any) -> Iterable[object]:
+    """What stands in the text of a value, by repr()."""
+    if isinstance(value, (list, tuple)):
+        return value
+    if isinstance(value, dict):
+        return (*value.keys(), *value.values())
+    kind = type(value)
+    if (dataclasses.is_dataclass(kind) and kind.__str__ is object.__str__
+            and hasattr(kind.__repr__, "__wrapped__")):  # made by dataclass
+        return [getattr(value, one.name, None) for one in dataclasses.fields(kind) if one.repr]
+    return ()
+
+
+def why_unstable(value: object, show: Callable[[Any], str] = str) -> str | None:
     """Why the text of a value differs from run to run; None: it does not."""
-    if has_address(value):
+    if has_address(value, show):
         return (f"the text of a {type(value).__name__} is its address, which differs from run to "
                 "run")
     if is_unordered(value):
         return "the order of a set differs from run to run: use sorted()"
-    parts: Iterable[object] = ()
-    if isinstance(value, (list, tuple)):
-        parts = value
-    elif isinstance(value, dict):
-        parts = (*value.keys(), *value.values())
-    return next(filter(None, map(why_unstable, parts)), None)
+    return next(filter(None, (why_unstable(part, repr) for part in _parts(value))), None)
 
 
 class Constants:
@@ -214,12 +233,25 @@ class Constants:
         self.source = source
         self.names = names
         self.parameters = parameters
+        self._known: dict[int, Any] | None = None  # values of parts of the node that is computed
 
     def value(self, node: ast.expr) -> Any:
-        """The value, or ProgramError."""
-        used: dict[str, object] = {}
+        """The value, or ProgramError. Checks ask for the values of parts, each of which is computed
+        once: otherwise work would double with each call in a call."""
         if isinstance(node, ast.Constant):
             return node.value
+        if self._known is not None:
+            if id(node) not in self._known:
+                self._known[id(node)] = self._computed(node)
+            return self._known[id(node)]
+        self._known = {}
+        try:
+            return self._computed(node)
+        finally:
+            self._known = None
+
+    def _computed(self, node: ast.expr) -> Any:
+        used: dict[str, object] = {}
         for inner in ast.walk(node):
             if isinstance(inner, ast.Name) and inner.id in self.parameters:
                 self.source.fail(inner, f"depends on the parameter '{inner.id}': a parameter "
@@ -281,16 +313,24 @@ class Constants:
             self.source.fail(node, f"the call of '{ast.unparse(node.func)[:60]}' cannot be "
                                    "compiled: its result might differ from run to run; compute it "
                                    "outside of the program, as a constant")
-        elif isinstance(node, ast.Call) and self.named(node.func) not in _ORDERLESS:
+        elif isinstance(node, ast.Call) and any(self.named(node.func) is one
+                                                for one in _ORDERLESS):
+            if any(word.arg == "key" for word in node.keywords) and any(
+                    is_unordered(self.value(one)) for one in node.args):
+                self.source.fail(node, "with key=, equal ones keep the order of the set, which "
+                                       "differs from run to run: use sorted() on it before")
+        elif isinstance(node, ast.Call):
+            show = repr if self.named(node.func) is repr else str
             for argument in node.args + [word.value for word in node.keywords]:
-                self._check_stable(argument)
+                self._check_stable(argument, show)
         elif isinstance(node, ast.FormattedValue):
-            self._check_stable(node.value)
+            self._check_stable(node.value, format if node.conversion < 0 else
+                               str if node.conversion == ord("s") else repr)
         elif isinstance(node, ast.BinOp) and isinstance(node.op, ast.Mod):
             self._check_stable(node.right)
 
-    def _check_stable(self, node: ast.expr) -> None:
-        reason = why_unstable(self.value(node))
+    def _check_stable(self, node: ast.expr, show: Callable[[Any], str] = str) -> None:
+        reason = why_unstable(self.value(node), show)
         if reason:
             self.source.fail(node, reason)
 

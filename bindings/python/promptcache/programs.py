@@ -215,6 +215,12 @@ class Program(Generic[P]):
         return f"<prompt program {self.__name__}{self._signature}>"
 
 
+def _is_defined_in(scope: str, function: object) -> bool:
+    """Whether a function was defined by the code of this name: a function, a class, a module."""
+    around = getattr(function, "__qualname__", "").replace(".<locals>.", ".").split(".")[:-1]
+    return (around[-1] if around else "<module>") == scope
+
+
 @overload
 def prompt_program(function: Callable[P, None], /) -> Program[P]: ...
 
@@ -228,7 +234,9 @@ def prompt_program(function: Any = None, /, *, name: str | None = None) -> Any:
 
     Raises ProgramError, a SyntaxError, with file, line and reason.
     """
-    local = sys._getframe(1).f_locals
-    if function is not None:
-        return Program(function, name, local)
-    return lambda decorated: Program(decorated, name, local)
+    frame = sys._getframe(1)
+    scope, local = frame.f_code.co_name, frame.f_locals
+
+    def made(decorated: Any) -> Any:
+        return Program(decorated, name, local if _is_defined_in(scope, decorated) else None)
+    return made if function is None else made(function)

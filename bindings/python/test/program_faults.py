@@ -4,14 +4,19 @@ is that line."""
 
 # Names that the programs see.
 PRELUDE = '''
-import random, math
+import dataclasses, math, random
 FIRST = True
 PLACES = ("lisbon", "oslo")
 ORDERLESS = {"a", "b"}
 class Thing:
     pass
 THING = Thing()
+@dataclasses.dataclass
+class Holder:
+    held: object
 PAIR = (1, {"a": THING})
+HOLDING, HELD_SET, BOUND = Holder(THING), [Holder(ORDERLESS)], type("T", (), {
+    "__repr__": lambda self: f"<T of {THING!r}>"})()
 ONCE = iter("ab")
 UNKNOWN_YET: str
 def helper(x="a"):
@@ -93,9 +98,16 @@ FAULTS = [
     ("the order of a set", "", "text('a')\n'%s' % ORDERLESS #!"),
     ("its address", "", "text('{}'.format(THING)) #!"),
     ("its address", "", "text('a')\nf'{PAIR}' #!"),
+    ("its address", "", "text('a')\nf'{HOLDING}' #!"),
+    ("the order of a set", "", "text('a')\nf'{HELD_SET}' #!"),
+    ("its address", "", "text('a')\nf'{BOUND}' #!"),
+    ("with key=, equal ones keep the order of the set", "",
+     "for x in sorted(ORDERLESS, key=len): #!\n    f'{x}'"),
+    ("with key=", "", "text(max(ORDERLESS, key=len)) #!"),
     ("is an iterator", "", "for x in ONCE: #!\n    f'{x}'"),
     ("is an iterator", "", "for x in enumerate(ONCE): #!\n    f'{x}'"),
     ("'b' cannot have this format", "q: str, c: Literal['b']", "f'{q}'\nf'{c:d}' #!"),
+    ("lone surrogate", "q: str, c: Literal['a', '\\ud800']", "f'{q}'\nf'{c}' #!"),
     ("private", "", "text(THING.__doc__ or 'x') #!"),
     ("depends on the parameter 'n'", "n: Text[4]", "with module('m'):\n    f'{n.upper()}' #!"),
     ("without a format", "n: Text[4]", "with module('m'):\n    f'{n:>10}' #!"),
@@ -206,6 +218,7 @@ FAULTS = [
     ("depends on the parameter 'n'", "n: Text[4]", "hotel(n + 'x') #!"),
     ("'question' of 'ask' has no length", "n: Text[4]", "ask(n) #!"),
     ("'who' of 'people' cannot have 'carl'", "", "people(['carl']) #!"),
+    ("'who' of 'anyone' cannot have 'carla'; there is 'carl'", "", "anyone(['carla']) #!"),
     ("asks for 'carl', which 'w' cannot have", "w: set[Literal['anna']]", "anyone(w) #!"),
     ("'\\*': write the arguments", "", "hotel(*PLACES) #!"),
     ("'\\*\\*': write the arguments", "", "hotel(**{}) #!"),

@@ -113,7 +113,7 @@ class Random(unittest.TestCase):
         return generator, made[-1], compiled, meaning.Meaning(made[-1]).root()
 
     def check_prompts(self, seed, generator, program, compiled, elements, schema, mine):
-        for _ in range(6):
+        for _ in range(6 if LONG else 4):
             values = {name: kind.random_value(generator.rng)
                       for name, kind in program.kinds.items()}
             filled = compiled(**values)
@@ -140,13 +140,14 @@ class Random(unittest.TestCase):
                 self.assertEqual((theirs, built), (mine, mine), f"seed {seed}\n{self.source}")
                 self.count[mine] = self.count.get(mine, 0) + 1
                 continue
+            wanted = layout(mine)
             for schema in (theirs, built):
                 self.assertNotIsInstance(schema, str, f"seed {seed}\n{self.source}\n{hand}")
-                self.assertEqual(layout(schema), layout(mine), f"seed {seed}\n{self.source}\n{hand}"
-                                                               f"\n{compiled.schema}")
+                self.assertEqual(layout(schema), wanted, f"seed {seed}\n{self.source}\n{hand}"
+                                                         f"\n{compiled.schema}")
             self.check_prompts(seed, generator, program, compiled, elements, theirs, mine)
         print(self.count)
-        self.assertGreater(self.count["prompts"], 1200)
+        self.assertGreater(self.count["prompts"], 800)
 
     def test_exact_texts(self):
         """compile() keeps every character; PML is refused, or has the same layout."""
@@ -568,6 +569,84 @@ first, second = outer("one"), outer("two")
         self.assertEqual(names["first"].name, "inner-one")
         self.assertEqual(names["Box"].inside(True).modules, ("flag",))
 
+    def test_nearest_annotation(self):
+        """A type whose name is a text is the one of the function or class around, as in Python."""
+        names = run("""
+from __future__ import annotations
+City = Literal["global"]
+def outer():
+    City = Literal["function"]
+    @prompt_program
+    def inner(city: City | None):
+        if city == "function":
+            "x"
+    return inner
+class Box:
+    City = Literal["class"]
+    @prompt_program
+    def inside(city: City | None):
+        if city == "class":
+            "x"
+def plain(city: City | None):
+    if city == "global":
+        "x"
+def compiled():
+    City = Literal["of another function"]
+    return prompt_program(plain)
+inner, other = outer(), compiled()
+""")
+        for program, value in ((names["inner"], "function"), (names["Box"].inside, "class"),
+                               (names["other"], "global")):
+            self.assertEqual(program(value).modules, (f"city-{value}",))
+
+    def test_method_of_the_same_name(self):
+        """A class's body does not hide names from the functions in it."""
+        names = run("@prompt_program\ndef hotel(a: bool):\n    if a: 'x'\nclass Box:\n"
+                    "    @prompt_program\n    def hotel(a: bool):\n        hotel(a)\n")
+        self.assertEqual(names["Box"].hotel(True).modules, ("hotel", "hotel/a"))
+
+    def test_long_sources(self):
+        """Work that grows with the square of a file's programs, or doubles with each call in a
+        constant."""
+        began = time.process_time()
+        names = run("".join(f"@prompt_program\ndef p{at}(a: bool):\n    if a: 'x'\n"
+                            for at in range(1000)))
+        self.assertLess(time.process_time() - began, 4)
+        self.assertEqual(names["p999"](True).modules, ("a",))
+        began = time.process_time()
+        calls = run("@prompt_program\ndef p():\n    text('a'" + ".strip()" * 60 + ")\n    f'{"
+                    + "str(" * 40 + "1" + ")" * 40 + "}'\n")
+        self.assertLess(time.process_time() - began, 2)
+        self.assertIn(">a1<", calls["p"].schema)
+
+    def test_odd_line_ends(self):
+        """Cells whose lines were split at characters that Python does not split at."""
+        source = ("@prompt_program\ndef p(x: bool, y: bool):\n    text('a\\u2028')\n    'b\u2028'\n"
+                  "    if x:\n        'a'\n    elif y:\n        'b'\n")
+        filename = "<odd lines>"
+        linecache.cache[filename] = (len(source), None, source.splitlines(True), filename)
+        scope = dict(KNOWN)
+        exec(compile(source, filename, "exec"), scope)
+        self.assertEqual(scope["p"].modules, ("x", "y"))
+
+    def test_texts_of_objects(self):
+        """An object is refused for the text that is used, not for another one that it has."""
+        made = run("class Shown:\n    def __str__(self):\n        return 'shown'\n"
+                   "class Formatted:\n    def __format__(self, how):\n        return 'formatted'\n"
+                   "A, B = Shown(), Formatted()\n@prompt_program\ndef p():\n"
+                   "    f'{A} {B} {str(A)} {\"at 0x12\"}'\n")["p"]
+        self.assertIn(">shown formatted shown at 0x12<", made.schema)
+        for use in ("{A!r}", "{[A]}", "{repr(A)}", "{B!s}"):
+            with self.assertRaisesRegex(ProgramError, "is its address"):
+                run("class Shown:\n    def __str__(self):\n        return 'shown'\n"
+                    "class Formatted:\n    def __format__(self, how):\n        return 'x'\n"
+                    "A, B = Shown(), Formatted()\n@prompt_program\ndef p():\n"
+                    f"    f'{use}'\n")
+
+    def test_surrogate_in_a_scaffold(self):
+        with self.assertRaisesRegex(ValueError, r"scaffold has a lone surrogate \(U\+D800\)"):
+            programs.Text(4, scaffold="a\ud800")
+
     def test_wrapped_functions(self):
         for inner in ("functools.lru_cache", "wrapping"):
             with self.assertRaisesRegex(TypeError, "stands directly over a function"):
@@ -814,16 +893,13 @@ class Types(unittest.TestCase):
     """mypy --strict of the compiler and of a program. Catches: hints that are missing or wrong."""
 
     def test_types(self):
-        if subprocess.run([sys.executable, "-m", "mypy", "--version"],
-                          capture_output=True, check=False).returncode:
+        version = subprocess.run([sys.executable, "-m", "mypy", "--version"], capture_output=True,
+                                 text=True, check=False).stdout
+        if not version:
             self.skipTest("mypy is not installed")
+        if tuple(map(int, re.findall(r"\d+", version)[:2])) < (1, 7):
+            self.skipTest("mypy is older than 1.7, and finds faults where newer ones find none")
         with tempfile.TemporaryDirectory() as folder:
-            done = subprocess.run(
-                [sys.executable, "-m", "mypy", "--strict", "--ignore-missing-imports",
-                 "--cache-dir", folder, "-p", "promptcache.programs"],
-                capture_output=True, text=True, check=False, cwd=folder,
-                env={**os.environ, "MYPYPATH": os.path.dirname(promptcache.__path__[0])})
-            self.assertEqual([line for line in done.stdout.splitlines() if "program" in line], [])
             example = os.path.abspath(os.path.join(ROOT, "examples/python/travel_program.py"))
             wrong = os.path.join(folder, "wrong.py")
             lines = file(example).splitlines() + [
@@ -831,11 +907,14 @@ class Types(unittest.TestCase):
                 "days: int = travel('oslo', '5', question='?').pml"]
             with open(wrong, "w", encoding="utf-8") as out:
                 out.write("\n".join(lines) + "\n")
+            # Modules that the example imports are checked with it.
             done = subprocess.run(
                 [sys.executable, "-m", "mypy", "--strict", "--ignore-missing-imports",
                  "--cache-dir", folder, wrong], capture_output=True, text=True, check=False,
                 cwd=folder, env={**os.environ,
                                  "MYPYPATH": os.path.dirname(promptcache.__path__[0])})
+            found = [line for line in done.stdout.splitlines() if "program" in line]
+            self.assertEqual([line for line in found if not line.startswith("wrong.py")], [])
             found = [line for line in done.stdout.splitlines() if line.startswith("wrong.py")]
             self.assertEqual({int(line.split(":")[1]) for line in found},
                              {len(lines) - 2, len(lines) - 1, len(lines)}, done.stdout)

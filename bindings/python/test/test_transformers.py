@@ -47,7 +47,8 @@ FIXED = ("gpt2", "opt")  # learned positions
 NAMES = ("llama_gqa", "llama_rope_llama3", "llama_rope_yarn", "mistral_swa", "qwen2", "qwen3",
          "gemma", "gemma3_text", "gpt_neox", "phi", "phi3_longrope_short", "falcon_new", "bloom",
          "mpt", "gpt2", "opt", "starcoder2", "cohere2", "mixtral", "deepseek_v2")
-TEMPLATE = ("{% for m in messages %}{{ '<|' + m['role'] + '|>' + m['content'] + '<|end|>' }}"
+TEMPLATE = ("\n{{ bos_token }}{% for m in messages %}"
+            "{{ '<|' + m['role'] + '|>' + m['content'] + '<|end|>' }}"
             "{% endfor %}{% if add_generation_prompt %}{{ '<|assistant|>' }}{% endif %}")
 SPECIAL = ["<unk>", "<s>", "<|end|>", "<|user|>", "<|assistant|>", "<|system|>"]
 SCHEMA = """<schema name="trip">You plan trips.
@@ -73,8 +74,8 @@ def tokenizer():
     made.decoder = decoders.ByteLevel()
     made.add_special_tokens(SPECIAL)
     return transformers.PreTrainedTokenizerFast(
-        tokenizer_object=made, eos_token="<|end|>", unk_token="<unk>", chat_template=TEMPLATE,
-        clean_up_tokenization_spaces=False)
+        tokenizer_object=made, bos_token="<s>", eos_token="<|end|>", unk_token="<unk>",
+        chat_template=TEMPLATE, clean_up_tokenization_spaces=False)
 
 
 def randomise(model):

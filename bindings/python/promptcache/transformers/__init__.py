@@ -43,7 +43,7 @@ class Host:
                 else _core.digest(fingerprint))
         own = operations.Own(engine, text, name)
         options = _core.Options("pc_model_options", {
-            "chat_template": chat_template or (text.template() if text else None)})
+            "chat_template": text.template(chat_template) if text else chat_template})
         context = context or Context.default()
         pointer = operations.model_of(own, context._pointer, options.c)
         self.model = Model._from_pointer(pointer, context)

@@ -1,6 +1,12 @@
 """A tokenizer of transformers as the library calls it: bytes to ids and back."""
 import threading
 
+NAMES = ("bos_token", "eos_token", "unk_token", "pad_token")
+
+
+def quoted(text):
+    return "'" + text.replace("\\", "\\\\").replace("'", "\\'") + "'"
+
 
 class Text:
     def __init__(self, tokenizer):
@@ -17,11 +23,19 @@ class Text:
             return self.tokenizer.decode(ids, skip_special_tokens=not special,
                                          clean_up_tokenization_spaces=False).encode("utf-8")
 
-    def template(self):
-        """Its chat template as it is; None: it has none, or several of which none is the default.
-        """
-        template = getattr(self.tokenizer, "chat_template", None)
-        return template.get("default") if isinstance(template, dict) else template
+    def template(self, given=None):
+        """Its chat template, or the given one; None: it has none, or several of which none is the
+        default. The library does not know the texts of another tokenizer's special tokens, so they
+        are set in front; the line break behind that belongs to it, as blocks are trimmed."""
+        template = given or getattr(self.tokenizer, "chat_template", None)
+        if isinstance(template, dict):
+            template = template.get("default")
+        if not template or "{" not in template:
+            return template
+        texts = {name: getattr(self.tokenizer, name, None) for name in NAMES if name in template}
+        front = "".join(f"{{% set {name} = {quoted(str(text))} %}}"
+                        for name, text in texts.items() if text is not None)
+        return front + "\n" + template if front else template
 
     def token(self, name):
         number = getattr(self.tokenizer, name + "_token_id", None)

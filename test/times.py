@@ -20,6 +20,8 @@ KINDS = {
     "abi": "header, layout of structs, symbols, rules of the tree",
     "consumer": "an installed library, used from outside",
     "example": "the examples",
+    "bindings": "the library from other languages",
+    "packages": "the recipes of packages, and the packages themselves",
     "fuzz": "the committed corpora, replayed",
     "levels": "tests of above once more, for each level of CPU instructions",
     "modules": "tests of above once more, with plug-in modules from files, and without",

@@ -3,6 +3,8 @@
 #   (no option)  for building; demo.sh runs it
 #   --tests      also for the tests, with a sentence encoder of 84 MB in build/minilm and tools for
 #                CUDA kernels in build/nvcc (6 MB; where there is no nvcc, with one of 105 MB)
+#                with PC_SETUP_TRANSFORMERS=1 also torch and transformers in build/transformers
+#                (1.5 GB)
 #   --ci         also for the bindings and for the further builds of `test.sh --all`
 set -eu
 
@@ -27,7 +29,7 @@ case "${1-}" in
     needed="$needed $testing $ci"
     optional="$optional $testing_optional $ci_optional" fetch=1
     ;;
-*) sed -n '2,6s/^# *//p' "$0"; exit 2 ;;
+*) sed -n '2,8s/^# *//p' "$0"; exit 2 ;;
 esac
 
 # missing PACKAGES: those that are not installed
@@ -102,4 +104,7 @@ install_packages
 if [ "$fetch" = 1 ]; then
     fetch_encoder
     fetch_nvcc
+    [ -z "${PC_SETUP_TRANSFORMERS-}" ] ||
+        python3 bindings/python/test/fetch_transformers.py build/transformers ||
+        echo "setup: going on without torch and transformers"
 fi

@@ -3,8 +3,9 @@
 # line counts them.
 #   --ci    as CI does, in under ten minutes: by gcc as a release; warnings are errors; also the
 #           bindings for which a compiler or package has to be installed
-#   --all   the same, then further builds: without the optional libraries, and under sanitizers;
-#           library and programs also by clang and with link-time optimisation. Takes 45 minutes
+#   --all   the same with Hugging Face Transformers (1.5 GB), then further builds: without the
+#           optional libraries, and under sanitizers; library and programs also by clang and with
+#           link-time optimisation. Takes 45 minutes
 #   --long  also the long tests (PC_TEST_LONG=1)
 set -eu
 cd "$(dirname "$0")/.."
@@ -13,9 +14,9 @@ all=0 ci=0 tools=--tests werror=OFF
 for option in "$@"; do
     case $option in
     --ci) ci=1 tools=--ci werror=ON ;;
-    --all) all=1 ci=1 tools=--ci werror=ON ;;
+    --all) all=1 ci=1 tools=--ci werror=ON; export PC_SETUP_TRANSFORMERS=1 ;;
     --long) export PC_TEST_LONG=1 ;;
-    *) sed -n '2,9s/^# *//p' "$0"; exit 2 ;;
+    *) sed -n '2,10s/^# *//p' "$0"; exit 2 ;;
     esac
 done
 

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""The snippets of doc/python.md and of the package's README, in their order, as one program each.
+"""The snippets of doc/python.md, of the package's README and of the project's, as one program each.
 Catches: a snippet that does not run, or that prints something else than the page says.
 
 usage: test_page.py ROOT     ROOT: of the project; PYTHONPATH has the package"""
@@ -43,7 +43,8 @@ def main():
         sys.exit(77)
     pml = "examples/pml/employees"
     sys.argv[1:] = ["models/demo/demo.gguf", pml + ".pml", pml + "-prompt.pml"]
-    faults = run_page("bindings/python/README.md") + run_page("doc/python.md")
+    pages = ("README.md", "bindings/python/README.md", "doc/python.md")
+    faults = [fault for page in pages for fault in run_page(page)]
     print("\n".join(faults))
     sys.exit(bool(faults))
 

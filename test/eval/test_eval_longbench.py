@@ -5,6 +5,7 @@ what a file of results has, or takes bad input.
     python3 test_eval_longbench.py SOURCE_FOLDER PROGRAM
 """
 import csv
+import fcntl
 import json
 import os
 import signal
@@ -31,8 +32,8 @@ ROW = {"input": QUESTION, "context": "\n\n".join(NOTES), "dataset": "t", "_id": 
        "language": "en"}
 
 
-def run(*arguments, code=0, text=None, model=MODEL):
-    done = subprocess.run([PROGRAM, "eval", *arguments, "--format", "longbench",
+def run(*arguments, code=0, text=None, model=MODEL, form="longbench"):
+    done = subprocess.run([PROGRAM, "eval", *arguments, "--format", form,
                            *(["--model", model] if model else [])], capture_output=True, text=True,
                           check=False)
     check(done.returncode == code, f"{arguments}: exit code {done.returncode}: {done.stderr[:300]}")
@@ -106,7 +107,82 @@ def test_resume(whole):
     run(DEMO, *common, "--max-length", "512", code=3, text="another run (max_length differs)")
     os.makedirs("other", exist_ok=True)
     write("other/demo.jsonl", [{**ROW, "dataset": "demo_lookup", "_id": "another"}])
-    run("other/demo.jsonl", *common, code=3, text="_id: part.jsonl has results of another item")
+    run("other/demo.jsonl", *common, code=3, text="part.jsonl has results of another item")
+
+
+def test_results_of_others():
+    """Results of other answers, measures or items are not taken for those that are wanted."""
+    def score(*arguments, **how):
+        return run(*arguments, "--csv", model=None, form="predictions", **how)
+    os.makedirs("one", exist_ok=True)
+    os.makedirs("two", exist_ok=True)
+    write("one/p.jsonl", [{"pred": "The cat sat.", "answers": ["a cat"]},
+                          {"pred": "bird", "answers": ["dog"]}])
+    write("two/p.jsonl", [{"pred": "cat", "answers": ["a cat"]}, {"pred": "dog",
+                                                                  "answers": ["dog"]}])
+    score("one/p.jsonl", "two/p.jsonl", "--metric", "f1", code=2, text="two files are named p.jsonl")
+    common = ("--metric", "f1", "--results", "p.results")
+    first = score("one/p.jsonl", *common)
+    check(score("one/p.jsonl", *common) == first, "scored twice")
+    score("two/p.jsonl", *common, code=3, text="two/p.jsonl:1: p.results has results of another")
+    score("one/p.jsonl", "--metric", "exact", "--results", "p.results", code=3,
+          text="another run (metric differs)")
+    write("t.json", {"t": TASK})
+    score("one/p.jsonl", *common, "--templates", "t.json", code=3, text="(templates differs)")
+    without = {key: value for key, value in ROW.items() if key != "_id"}
+    common = ("d.jsonl", "--templates", "t.json", "--results", "d.results")
+    write("d.jsonl", without)
+    run(*common)
+    write("d.jsonl", {**without, "language": "xx"}) # is not read
+    run(*common)
+    for key, value in (("input", "Why?"), ("context", "x"), ("answers", ["x"]), ("_id", "two"),
+                       ("all_classes", ["x"])):
+        write("d.jsonl", {**without, key: value})
+        run(*common, code=3, text="d.jsonl:1: d.results has results of another item")
+
+
+def test_damaged_results():
+    write("p.jsonl", [{"pred": "x", "answers": ["x"]}] * 2)
+    common = ("p.jsonl", "--metric", "f1", "--results", "q.results")
+    if os.path.exists("q.results"):
+        os.remove("q.results")
+    run(*common, model=None, form="predictions")
+    with open("q.results", encoding="utf-8") as f:
+        about, row, other = list(f)
+    for change in ({"item": None}, {"file": 3}, {"line": 1.5}, {"score": "1"}, {"item": 7}):
+        write("q.results", [about.strip(), json.dumps({**json.loads(row), **change})])
+        run(*common, model=None, form="predictions", code=3,
+            text="q.results:2: not a row of results")
+    write("q.results", [about.strip(), row[:-1] + "\0" * 40, other.strip()])
+    run(*common, model=None, form="predictions", code=3, text="q.results:2: a NUL byte")
+    for mine in ("a line that is not ended", "a line\nanother"): # a file of somebody's
+        with open("notes", "w", encoding="utf-8") as f:
+            f.write(mine)
+        run("p.jsonl", "--metric", "f1", "--results", "notes", model=None, form="predictions",
+            code=3, text="notes: not a file of results")
+        with open("notes", encoding="utf-8") as f:
+            check(f.read() == mine, "a file of others was cut")
+    with open("q.results", "w", encoding="utf-8") as f:
+        f.write(about[:9]) # killed while it wrote its first line
+    run(*common, model=None, form="predictions")
+    for name, at in (("p.jsonl", 2), ("t.json", 1)):
+        write("p.jsonl", [{"pred": "x", "answers": ["x"]}])
+        write("t.json", {"t": TASK})
+        with open(name, "a", encoding="utf-8") as f:
+            f.write("\0" + json.dumps({"pred": "y", "answers": ["x"]}) + "\n")
+        run("p.jsonl", "--metric", "f1", "--templates", "t.json", model=None, form="predictions",
+            code=3, text=f"{name}:{at}: a NUL byte" if name == "p.jsonl" else f"{name}: a NUL byte")
+
+
+def test_two_at_once():
+    """A file of results is one evaluation's at a time."""
+    write("p.jsonl", [{"pred": "x", "answers": ["x"]}])
+    write("busy.results", [])
+    with open("busy.results", encoding="utf-8") as f:
+        fcntl.flock(f, fcntl.LOCK_EX)
+        run("p.jsonl", "--metric", "f1", "--results", "busy.results", model=None,
+            form="predictions", code=3, text="busy.results: another evaluation writes to it")
+    run("p.jsonl", "--metric", "f1", "--results", "busy.results", model=None, form="predictions")
 
 
 def test_documents():
@@ -292,7 +368,8 @@ def test_interrupt():
 def main():
     whole = test_demo()
     test_resume(whole)
-    for test in (test_documents, test_chat, test_lines, test_shorten, test_output, test_bad_rows,
+    for test in (test_results_of_others, test_damaged_results, test_two_at_once, test_documents,
+                 test_chat, test_lines, test_shorten, test_output, test_bad_rows,
                  test_bad_templates, test_usage, test_interrupt):
         test()
 

@@ -4,6 +4,7 @@
 
 #include "eval.h"
 #include "eval_codec.h"
+#include "eval_results.h"
 #include "score.h"
 
 #define BASELINE(kind)                         \
@@ -88,6 +89,7 @@ static int check_options(const eval_options *o, long format, const char *modes, 
         {"overlap", o->pml.overlap, P},
         {"model", o->model != NULL, P | L},
     };
+    const char *same;
     int code = check_formats(given, sizeof given / sizeof *given, format);
     if (code >= 0)
         return code;
@@ -96,6 +98,9 @@ static int check_options(const eval_options *o, long format, const char *modes, 
                            o->model || format == PREDICTIONS ? "a JSONL file is"
                            : o->file_count                   ? "--model is"
                                                              : "a JSONL file and --model are");
+    if ((same = eval_results_same_name(o->files, o->file_count)))
+        return usage_error(&bench_eval, "two files are named %s; results go by these names",
+                           shown(same));
     if (format == PML && o->file_count > 1)
         return usage_error(&bench_eval, "--format pml takes one file, not %zu", o->file_count);
     if (format == LONGBENCH && !o->templates)

@@ -120,15 +120,30 @@ static int check_answers(const eval_item *item, const json_lines *at)
     return filled ? EXIT_OK : fault(at, "answers", "all of them are empty");
 }
 
-int eval_item_read(eval_item *item, const json_t *row, const json_lines *at, const eval_options *o,
-                   const task_templates *templates, int is_prediction)
+static uint64_t list_digest(uint64_t digest, const json_t *list)
 {
+    for (size_t i = 0; i < json_array_size(list); i++)
+        digest = text_digest(digest, json_string_value(json_array_get(list, i)));
+    return text_digest(digest, "\n"); /* the end of the list */
+}
+
+static void set_digest(eval_item *item)
+{
+    const char *const texts[] = {item->id, item->dataset, score_names[item->metric], item->input,
+                                 item->context, item->pred};
+    uint64_t digest = TEXT_DIGEST;
+    for (size_t i = 0; i < sizeof texts / sizeof *texts; i++)
+        digest = text_digest(digest, texts[i] ? texts[i] : "");
+    digest = list_digest(digest, json_object_get(item->row, "answers"));
+    digest = list_digest(digest, json_object_get(item->row, "all_classes"));
+    snprintf(item->digest, sizeof item->digest, "%016llx", (unsigned long long)digest);
+}
+
+/* What the row says to answer, or which answer it has. */
+static int read_texts(eval_item *item, const json_lines *at, int is_prediction)
+{
+    const json_t *row = item->row;
     int code;
-    *item = (eval_item){.row = row};
-    if ((code = read_identity(item, at, o)) != EXIT_OK
-        || (code = find_metric(item, at, o, templates, is_prediction)) != EXIT_OK
-        || (code = check_answers(item, at)) != EXIT_OK)
-        return code;
     if (is_prediction)
         return read_string(at, row, json_object_get(row, "pred") ? "pred" : "prediction",
                            &item->pred);
@@ -136,6 +151,20 @@ int eval_item_read(eval_item *item, const json_t *row, const json_lines *at, con
         || (code = read_string(at, row, "context", &item->context)) != EXIT_OK)
         return code;
     return *item->context ? EXIT_OK : fault(at, "context", "it is empty");
+}
+
+int eval_item_read(eval_item *item, const json_t *row, const json_lines *at, const eval_options *o,
+                   const task_templates *templates, int is_prediction)
+{
+    int code;
+    *item = (eval_item){.row = row};
+    if ((code = read_identity(item, at, o)) != EXIT_OK
+        || (code = find_metric(item, at, o, templates, is_prediction)) != EXIT_OK
+        || (code = check_answers(item, at)) != EXIT_OK
+        || (code = read_texts(item, at, is_prediction)) != EXIT_OK)
+        return code;
+    set_digest(item);
+    return EXIT_OK;
 }
 
 double eval_item_score(const eval_item *item, const char *answer)

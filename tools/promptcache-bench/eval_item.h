@@ -16,6 +16,7 @@ typedef struct eval_item {
     int metric;
     const char *pred; /* of predictions */
     long length;      /* -1: not told */
+    char digest[17];  /* of all that an answer and its score depend on */
 } eval_item;
 
 /* Of --format longbench and of --format predictions. An exit code. */

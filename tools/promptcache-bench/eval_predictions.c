@@ -36,13 +36,23 @@ static int all_rows(const eval_options *o, const task_templates *templates, cons
     return code == EXIT_OK && !count ? plain_error("%s: there is no prediction in it", path) : code;
 }
 
+/* What results depend on besides the rows. */
+static json_t *about_results(const eval_options *o, const task_templates *templates)
+{
+    char digest[17] = "";
+    if (o->templates)
+        snprintf(digest, sizeof digest, "%016llx", (unsigned long long)templates->digest);
+    return json_pack("{s:s,s:I,s:s}", "results", "predictions", "metric", (json_int_t)o->metric,
+                     "templates", digest);
+}
+
 int eval_predictions(const eval_options *o)
 {
     task_templates templates = {.file = NULL};
     eval_results r = {.path = NULL};
     int code = o->templates ? templates_read(&templates, o->templates) : EXIT_OK, closed;
     if (code == EXIT_OK)
-        code = eval_results_open(&r, o->results, json_pack("{s:s}", "results", "predictions"));
+        code = eval_results_open(&r, o->results, about_results(o, &templates));
     for (size_t i = 0; i < o->file_count && code == EXIT_OK; i++)
         code = all_rows(o, o->templates ? &templates : NULL, o->files[i], &r);
     if (code == EXIT_OK)

@@ -5,12 +5,22 @@
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/file.h>
 #include <unistd.h>
 
 static const char *base_name(const char *path)
 {
     const char *slash = strrchr(path, '/');
     return slash ? slash + 1 : path;
+}
+
+const char *eval_results_same_name(const char *const *files, size_t count)
+{
+    for (size_t i = 1; i < count; i++)
+        for (size_t j = 0; j < i; j++)
+            if (!strcmp(base_name(files[i]), base_name(files[j])))
+                return base_name(files[i]);
+    return NULL;
 }
 
 static void make_key(char *key, size_t size, const char *file, json_int_t line, const char *mode)
@@ -24,7 +34,7 @@ static int remember(eval_results *r, json_t *row)
     const char *file = json_string_value(json_object_get(row, "file"));
     const char *mode = json_string_value(json_object_get(row, "mode"));
     const json_t *line = json_object_get(row, "line");
-    if (!file || !mode || !json_is_integer(line)
+    if (!file || !mode || !json_is_integer(line) || !json_is_string(json_object_get(row, "item"))
         || (!json_is_number(json_object_get(row, "score")) && !json_object_get(row, "skipped")))
         return -1;
     make_key(key, sizeof key, file, json_integer_value(line), mode);
@@ -78,18 +88,24 @@ static int read_rows(eval_results *r, const json_t *about)
     return code;
 }
 
-/* Cuts off what stands behind the last line break. *size: what is left. */
+/* Cuts off what stands behind the last line break. *size: what is left. A file of others stays as
+ * it is. */
 static int drop_unfinished(const char *path, off_t *size)
 {
+    static const char start[] = "{\"results\":";
     size_t length, left = 0;
+    int is_foreign;
     char *text = read_text(path, DATA_BYTES, &length);
     if (!text)
         return EXIT_INPUT;
     for (size_t i = 0; i < length; i++)
         if (text[i] == '\n')
             left = i + 1;
+    is_foreign = memcmp(text, start, length < strlen(start) ? length : strlen(start)) != 0;
     free(text);
     *size = (off_t)left;
+    if (left < length && is_foreign)
+        return plain_error("%s: not a file of results: name another file", path);
     return left < length && truncate(path, *size)
                ? plain_error("%s: cannot be written: %s", path, strerror(errno))
                : EXIT_OK;
@@ -98,15 +114,16 @@ static int drop_unfinished(const char *path, off_t *size)
 static int open_file(eval_results *r, const json_t *about)
 {
     off_t size = 0;
-    int code = EXIT_OK;
-    if (!access(r->path, F_OK))
-        code = drop_unfinished(r->path, &size);
+    int code;
+    if (!(r->file = fopen(r->path, "a")))
+        return plain_error("%s: cannot be written: %s", r->path, strerror(errno));
+    if (flock(fileno(r->file), LOCK_EX | LOCK_NB) && errno == EWOULDBLOCK)
+        return plain_error("%s: another evaluation writes to it", r->path);
+    code = drop_unfinished(r->path, &size);
     if (code == EXIT_OK && size)
         code = read_rows(r, about);
     if (code != EXIT_OK)
         return code;
-    if (!(r->file = fopen(r->path, "a")))
-        return plain_error("%s: cannot be written: %s", r->path, strerror(errno));
     return size ? EXIT_OK : write_row(r, about);
 }
 
@@ -132,9 +149,9 @@ json_t *eval_results_find(eval_results *r, const json_lines *at, const eval_item
     if (!(index = json_object_get(r->keys, key)))
         return NULL;
     row = json_array_get(r->rows, (size_t)json_integer_value(index));
-    if (strcmp(json_string_value(json_object_get(row, "id")), item->id) != 0)
-        *code = plain_error("%s:%zu: _id: %s has results of another item of this line: name "
-                            "another file",
+    if (strcmp(json_string_value(json_object_get(row, "item")), item->digest) != 0)
+        *code = plain_error("%s:%zu: %s has results of another item of this line: name another "
+                            "file",
                             at->path, at->line, r->path);
     return row;
 }
@@ -143,9 +160,10 @@ int eval_results_add(eval_results *r, const json_lines *at, const eval_item *ite
                      json_t *row)
 {
     const char *dataset = *item->dataset ? item->dataset : base_name(at->path);
-    json_t *named = json_pack("{s:s,s:I,s:s,s:s,s:s,s:I}", "file", base_name(at->path), "line",
-                              (json_int_t)at->line, "id", item->id, "dataset", dataset, "mode",
-                              mode, "length", (json_int_t)item->length);
+    json_t *named = json_pack("{s:s,s:I,s:s,s:s,s:s,s:s,s:I}", "file", base_name(at->path), "line",
+                              (json_int_t)at->line, "id", item->id, "item", item->digest,
+                              "dataset", dataset, "mode", mode, "length",
+                              (json_int_t)item->length);
     int code = EXIT_OK;
     if (!named || !row || json_object_update(named, row) || remember(r, named))
         code = plain_error("%s:%zu: out of memory, or names that are not UTF-8", at->path,

@@ -12,12 +12,15 @@ typedef struct eval_results {
     const char *path;
 } eval_results;
 
+/* A name that two files have in their folders: their rows would be mistaken for each other's. NULL:
+ * there is none. */
+const char *eval_results_same_name(const char *const *files, size_t count);
 /* Opens or makes the file, if path is not NULL, and reads the rows that it has. about: what the
  * rows depend on besides items and modes, which the file must agree with; owned from then on. An
  * exit code; close it in any case. */
 int eval_results_open(eval_results *r, const char *path, json_t *about);
-/* The row of an item and mode; NULL: there is none. The item's id must be that of the row, or *code
- * is no longer EXIT_OK, after a message. */
+/* The row of an item and mode; NULL: there is none. The item must be that of the row, or *code is
+ * no longer EXIT_OK, after a message. */
 json_t *eval_results_find(eval_results *r, const json_lines *at, const eval_item *item,
                           const char *mode, int *code);
 /* Adds a row and writes it; owns it. Adds the members that name item and mode. */

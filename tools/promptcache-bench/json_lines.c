@@ -11,6 +11,7 @@ int json_lines_open(json_lines *l, const char *path)
     if (!(l->text = read_text(path, DATA_BYTES, &size)))
         return EXIT_INPUT;
     l->next = l->text;
+    l->end = l->text + size;
     if (!strncmp(l->next, "\xef\xbb\xbf", 3)) /* a byte order mark */
         l->next += 3;
     return EXIT_OK;
@@ -32,11 +33,15 @@ json_t *json_lines_next(json_lines *l, int *code)
     while (l->next) {
         json_error_t error;
         json_t *row;
-        char *line = l->next;
-        l->next = strchr(line, '\n');
-        if (l->next)
-            *l->next++ = 0;
+        char *line = l->next, *end = memchr(line, '\n', (size_t)(l->end - line));
+        l->next = end ? end + 1 : NULL;
+        end = end ? end : l->end;
+        *end = 0;
         l->line++;
+        if (memchr(line, 0, (size_t)(end - line))) {
+            *code = json_lines_error(l, "a NUL byte");
+            return NULL;
+        }
         if (!line[strspn(line, " \t\r")])
             continue;
         if (!(row = json_loads(line, 0, &error))) {
@@ -50,4 +55,12 @@ json_t *json_lines_next(json_lines *l, int *code)
         return NULL;
     }
     return NULL;
+}
+
+uint64_t text_digest(uint64_t digest, const char *text)
+{
+    do /* with the NUL, so that two texts are not one */
+        digest = (digest ^ (unsigned char)*text) * UINT64_C(0x100000001b3);
+    while (*text++);
+    return digest;
 }

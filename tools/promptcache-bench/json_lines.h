@@ -6,7 +6,7 @@
 
 typedef struct json_lines {
     const char *path;
-    char *text, *next;
+    char *text, *next, *end;
     size_t line; /* the current one, from 1 */
 } json_lines;
 
@@ -16,5 +16,8 @@ int json_lines_open(json_lines *l, const char *path); /* an exit code; close it 
 json_t *json_lines_next(json_lines *l, int *code);
 void json_lines_close(json_lines *l);
 int json_lines_error(const json_lines *l, const char *cause); /* "FILE:LINE: cause"; EXIT_INPUT */
+/* FNV-1a: tells texts apart, no more. Goes on from `digest`; at first that is TEXT_DIGEST. */
+uint64_t text_digest(uint64_t digest, const char *text);
+#define TEXT_DIGEST UINT64_C(0xcbf29ce484222325)
 
 #endif

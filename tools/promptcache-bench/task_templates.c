@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "documents.h"
+#include "json_lines.h"
 #include "score.h"
 
 static const char context_slot[] = "{context}", input_slot[] = "{input}";
@@ -104,15 +105,6 @@ static int read_task(const char *path, const char *name, json_t *task, task_temp
     return EXIT_OK;
 }
 
-/* FNV-1a: tells files apart, no more. */
-static uint64_t digest_of(const char *text)
-{
-    uint64_t h = UINT64_C(0xcbf29ce484222325);
-    for (; *text; text++)
-        h = (h ^ (unsigned char)*text) * UINT64_C(0x100000001b3);
-    return h;
-}
-
 static int read_tasks(task_templates *t, const char *path, const char *text)
 {
     json_error_t error;
@@ -123,7 +115,7 @@ static int read_tasks(task_templates *t, const char *path, const char *text)
         return plain_error("%s:%d: %s", path, error.line, error.text);
     if (!json_is_object(t->file) || !json_object_size(t->file))
         return plain_error("%s: an object with a member for each data set is needed", path);
-    t->digest = digest_of(text);
+    t->digest = text_digest(TEXT_DIGEST, text);
     if (!(t->items = calloc(json_object_size(t->file), sizeof *t->items)))
         return plain_error("%s: out of memory", path);
     json_object_foreach(t->file, name,
@@ -138,7 +130,9 @@ int templates_read(task_templates *t, const char *path)
     char *text = read_text(path, TEXT_BYTES, &size);
     int code = EXIT_INPUT;
     *t = (task_templates){.file = NULL};
-    if (text)
+    if (text && strlen(text) < size)
+        code = plain_error("%s: a NUL byte", path);
+    else if (text)
         code = read_tasks(t, path, text);
     free(text);
     return code;

@@ -120,7 +120,8 @@ def test_results_of_others():
                           {"pred": "bird", "answers": ["dog"]}])
     write("two/p.jsonl", [{"pred": "cat", "answers": ["a cat"]}, {"pred": "dog",
                                                                   "answers": ["dog"]}])
-    score("one/p.jsonl", "two/p.jsonl", "--metric", "f1", code=2, text="two files are named p.jsonl")
+    score("one/p.jsonl", "two/p.jsonl", "--metric", "f1", code=2,
+          text="two files are named p.jsonl")
     common = ("--metric", "f1", "--results", "p.results")
     first = score("one/p.jsonl", *common)
     check(score("one/p.jsonl", *common) == first, "scored twice")

@@ -129,8 +129,8 @@ static uint64_t list_digest(uint64_t digest, const json_t *list)
 
 static void set_digest(eval_item *item)
 {
-    const char *const texts[] = {item->id, item->dataset, score_names[item->metric], item->input,
-                                 item->context, item->pred};
+    const char *const texts[] = {item->id,    item->dataset, score_names[item->metric],
+                                 item->input, item->context, item->pred};
     uint64_t digest = TEXT_DIGEST;
     for (size_t i = 0; i < sizeof texts / sizeof *texts; i++)
         digest = text_digest(digest, texts[i] ? texts[i] : "");

@@ -161,9 +161,8 @@ int eval_results_add(eval_results *r, const json_lines *at, const eval_item *ite
 {
     const char *dataset = *item->dataset ? item->dataset : base_name(at->path);
     json_t *named = json_pack("{s:s,s:I,s:s,s:s,s:s,s:s,s:I}", "file", base_name(at->path), "line",
-                              (json_int_t)at->line, "id", item->id, "item", item->digest,
-                              "dataset", dataset, "mode", mode, "length",
-                              (json_int_t)item->length);
+                              (json_int_t)at->line, "id", item->id, "item", item->digest, "dataset",
+                              dataset, "mode", mode, "length", (json_int_t)item->length);
     int code = EXIT_OK;
     if (!named || !row || json_object_update(named, row) || remember(r, named))
         code = plain_error("%s:%zu: out of memory, or names that are not UTF-8", at->path,

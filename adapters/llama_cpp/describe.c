@@ -130,7 +130,7 @@ static void learn_facts(host *h)
     pc_model_info *i = &h->info;
     char architecture[64] = "";
     meta(h, "general.architecture", architecture, sizeof architecture);
-    snprintf(i->architecture, sizeof i->architecture, "llama.cpp:%s", architecture);
+    snprintf(i->architecture, sizeof i->architecture, "llama.cpp:%.21s", architecture);
     i->heads = llama_model_n_head(w);
     i->kv_heads = llama_model_n_head_kv(w);
     i->hidden = llama_model_n_embd(w);
@@ -234,7 +234,7 @@ static void digest_add(uint64_t lanes[4], const void *data, size_t size)
 /* LongRoPE: the length of the context chooses the factors. */
 static int long_factors(const host *h)
 {
-    char key[96], architecture[64] = "", text[32];
+    char key[128], architecture[64] = "", text[32];
     meta(h, "general.architecture", architecture, sizeof architecture);
     snprintf(key, sizeof key, "%s.rope.scaling.original_context_length", architecture);
     return meta(h, key, text, sizeof text) && llama_n_ctx_seq(h->memory) > strtoul(text, NULL, 10);

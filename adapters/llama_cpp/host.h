@@ -24,7 +24,7 @@
 
 #include "promptcache_llama.h"
 
-enum { HOST_MAX_IDS = 256, HOST_BAD_STATE = 1 };
+enum { HOST_MAX_IDS = 256 };
 
 /* Cells of positions [first, last] on a shelf. */
 typedef struct place {

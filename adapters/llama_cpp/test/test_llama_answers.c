@@ -1,7 +1,7 @@
 /* Catches: an adapter whose answers differ from those of the library's own model of the same file:
  * random schemas (nested modules, unions, parameters, modules that a prompt leaves out, so that
- * positions are left out) and random prompts, with an empty cache, with a full one, and after the
- * context was made anew over the same folder; plain prompts that share beginnings.
+ * positions are left out, and texts that stand elsewhere in another schema) and random prompts,
+ * with a cache that fills up, and after the context was made anew with all states from a folder.
  *
  * How answers are judged. Both sides compute in fp32 and sum in another order. All logits of each
  * token are compared as long as the answers are the same so far: none may differ by more than BOUND

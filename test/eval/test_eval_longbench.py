@@ -2,7 +2,7 @@
 shortens contexts wrongly, scores otherwise than `predictions`, computes what is cached, asks again
 what a file of results has, or takes bad input.
 
-    python3 test_eval_longbench.py SOURCE_FOLDER PROGRAM
+    python3 test_eval_longbench.py SOURCE_FOLDER PROGRAM     (PC_TEST_LONG=1: all demo questions)
 """
 import csv
 import fcntl
@@ -19,6 +19,7 @@ import reference_scores as reference  # pylint: disable=wrong-import-position
 
 SOURCE, PROGRAM = map(os.path.abspath, sys.argv[1:3])
 MODEL = SOURCE + "/models/demo/demo.gguf"
+LONG = os.environ.get("PC_TEST_LONG") == "1"
 DEMO, DEMO_TEMPLATES = (SOURCE + "/examples/longbench/" + name
                         for name in ("demo.jsonl", "demo-templates.json"))
 NOTES = ["Employee: Nina Quill. The phone of Nina Quill is 698. The job of Nina Quill is nurse.",
@@ -65,11 +66,15 @@ def results(path="r.jsonl"):
 
 
 def test_demo():
-    """The demo model answers its own questions both ways; the scores are those of the reference."""
-    out = run(DEMO, "--templates", DEMO_TEMPLATES, "--results", "demo.jsonl", "--json", "--modes",
-              "causal,independent,exact,copies")
+    """The demo model answers its own questions both ways; the scores are those of the reference.
+    Some of the questions: the test of the page asks all of them."""
+    with open(DEMO, encoding="utf-8") as f:
+        write("demo-part.jsonl", [line.strip() for line in f][::1 if LONG else 3])
+    out = run("demo-part.jsonl", "--templates", DEMO_TEMPLATES, "--results", "demo.jsonl", "--json",
+              "--modes", "causal,independent,exact,copies")
     rows = [json.loads(line) for line in out.splitlines()]
     check({row["mode"] for row in rows} == {"causal", "independent", "exact", "copies"}, "modes")
+    check(len({row["dataset"] for row in rows}) == 4, "data sets")
     for row in rows:
         least = 70 if row["dataset"] == "demo_two_hop" else 95
         check(row["score"] >= least, f"{row}: the score is below {least}")
@@ -90,24 +95,27 @@ def test_resume(whole):
     """What a file of results has is not asked again; the summary is that of both runs."""
     with open("demo.jsonl", encoding="utf-8") as f:
         lines = list(f)
+    kept = len(lines) * 3 // 4
     with open("part.jsonl", "w", encoding="utf-8") as f:
-        f.writelines(lines[:240] + [lines[240][:25]]) # killed while it wrote
+        f.writelines(lines[:kept] + [lines[kept][:25]]) # killed while it wrote
     common = ("--templates", DEMO_TEMPLATES, "--results", "part.jsonl", "--json", "--modes",
               "causal,independent,exact,copies")
-    again = [json.loads(line) for line in run(DEMO, *common).splitlines()]
+    again = [json.loads(line) for line in run("demo-part.jsonl", *common).splitlines()]
     key = lambda row: (row["dataset"], row["mode"], row["items"], round(row["score"], 6))
     check(sorted(map(key, again)) == sorted(map(key, whole)), "the summary of two runs is another")
     with open("part.jsonl", encoding="utf-8") as f:
-        check(list(f)[:240] == lines[:240], "rows were written anew")
+        check(list(f)[:kept] == lines[:kept], "rows were written anew")
     check(len(results("part.jsonl")) == len(lines) - 1, "rows are missing, or there twice")
     size = os.path.getsize("part.jsonl")
-    run(DEMO, *common)
+    run("demo-part.jsonl", *common)
     check(os.path.getsize("part.jsonl") == size, "a finished evaluation was asked again")
-    run(DEMO, *common, "--repair", "full", code=3, text="another run (repair differs)")
-    run(DEMO, *common, "--max-length", "512", code=3, text="another run (max_length differs)")
+    run("demo-part.jsonl", *common, "--repair", "full", code=3, text="another run (repair differs)")
+    run("demo-part.jsonl", *common, "--max-length", "512", code=3,
+        text="another run (max_length differs)")
     os.makedirs("other", exist_ok=True)
-    write("other/demo.jsonl", [{**ROW, "dataset": "demo_lookup", "_id": "another"}])
-    run("other/demo.jsonl", *common, code=3, text="part.jsonl has results of another item")
+    write("other/demo-part.jsonl", [{**ROW, "dataset": "demo_lookup", "_id": "another"}])
+    run("other/demo-part.jsonl", *common, code=3,
+        text="part.jsonl has results of another item")
 
 
 def test_results_of_others():

@@ -152,7 +152,7 @@ class Random(unittest.TestCase):
     def test_exact_texts(self):
         """compile() keeps every character; PML is refused, or has the same layout."""
         refused = 0
-        for seed in range(10000, 10000 + (600 if LONG else 60)):
+        for seed in range(10000, 10000 + (600 if LONG else 45)):
             _, program, compiled, elements = self.make(seed, exact=True)
             builder = promptcache.SchemaBuilder(MODEL, program.name)
             build(builder, elements)
@@ -873,7 +873,7 @@ class Mutations(unittest.TestCase):
 
     def test_mutations(self):
         count = collections.Counter()
-        for seed in range(SEED + 20000, SEED + 20000 + (600 if LONG else 40)):
+        for seed in range(SEED + 20000, SEED + 20000 + (600 if LONG else 30)):
             generator = meaning.Generator(seed, deepest=2)
             made = generator.programs()
             writer = meaning.Writer(generator.rng)

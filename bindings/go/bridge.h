@@ -29,6 +29,12 @@ static inline pc_status go_failed(pc_status status, go_error *error)
     return status;
 }
 
+/* What the library has made of the text of pc_error_set, on this thread. */
+static inline const char *go_kept_text(void)
+{
+    return pc_error_text();
+}
+
 #include "calls.h"
 
 /* Results go to memory of Go, which options must not hold before the call, nor after it. */

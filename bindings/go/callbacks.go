@@ -7,6 +7,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"unsafe"
@@ -40,6 +41,14 @@ type fault struct {
 	panicked bool
 	value    any
 	err      error
+	told     []told // of a sequence and its forks
+}
+
+// told is the last error that a function of one sample has returned.
+type told struct {
+	sample int
+	err    error
+	text   string // as the library keeps it
 }
 
 var registry = struct {
@@ -105,10 +114,32 @@ func (c *callbacks) rethrow() {
 	}
 }
 
-func (c *callbacks) lastError() error {
+// causeOf finds the error whose text, behind the name of the function, is that of a sequence. The
+// library makes texts fit to be shown, and cuts long ones.
+func (c *callbacks) causeOf(text string) (cause error) {
+	_, text, _ = strings.Cut(text, ": ")
+	start := strings.TrimSuffix(text, "...")
 	c.fault.mu.Lock()
 	defer c.fault.mu.Unlock()
-	return c.fault.err
+	for _, t := range c.fault.told {
+		if t.text == text || (len(start) < len(text) && strings.HasPrefix(t.text, start)) {
+			cause = t.err
+		}
+	}
+	return cause
+}
+
+// tell remembers the error of a sample for causeOf.
+func (f *fault) tell(new told) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	for i := range f.told {
+		if f.told[i].sample == new.sample {
+			f.told = append(f.told[:i], f.told[i+1:]...)
+			break
+		}
+	}
+	f.told = append(f.told, new)
 }
 
 // takeError gives the error that a callback has ended the call with.
@@ -121,14 +152,14 @@ func (c *callbacks) takeError() error {
 }
 
 // answer runs a function that the call waits for, and says what C returns.
-func (c *callbacks) answer(function func() error) (result C.int32_t) {
+func (c *callbacks) answer(sample C.uint32_t, function func() error) (result C.int32_t) {
 	defer func() {
 		if value := recover(); value != nil {
 			f := c.panics()
 			f.mu.Lock()
 			f.panicked, f.value = true, value
 			f.mu.Unlock()
-			result = c.fails(fmt.Errorf("a function of the application panicked: %v", value))
+			result = c.fails(sample, fmt.Errorf("a function of the application panicked: %v", value))
 		}
 	}()
 	err := function()
@@ -138,17 +169,25 @@ func (c *callbacks) answer(function func() error) (result C.int32_t) {
 	if errors.Is(err, Stop) {
 		return 1
 	}
-	return c.fails(err)
+	return c.fails(sample, err)
 }
 
 // fails says why, and what C returns.
-func (c *callbacks) fails(err error) C.int32_t {
-	c.fault.mu.Lock()
-	c.fault.err = err
-	c.fault.mu.Unlock()
-	text := C.CString(err.Error())
+func (c *callbacks) fails(sample C.uint32_t, err error) C.int32_t {
+	words := err.Error()
+	if words == "" {
+		words = fmt.Sprintf("an error without a text (%T)", err)
+	}
+	text := C.CString(words)
 	C.pc_error_set(text)
 	C.free(unsafe.Pointer(text))
+	if c.sequence {
+		c.fault.tell(told{int(sample), err, C.GoString(C.go_kept_text())})
+	} else {
+		c.fault.mu.Lock()
+		c.fault.err = err
+		c.fault.mu.Unlock()
+	}
 	var own *Error
 	if errors.As(err, &own) && own.Status < 0 {
 		return C.int32_t(own.Status)
@@ -188,7 +227,7 @@ func goProgress(id C.uintptr_t, what *C.char, done, total C.uint64_t) C.int32_t 
 	if c == nil {
 		return 0
 	}
-	return c.answer(func() error {
+	return c.answer(0, func() error {
 		if c.ctx != nil && c.ctx.Err() != nil {
 			return cancelled(c.ctx.Err())
 		}
@@ -229,7 +268,7 @@ func goText(id C.uintptr_t, sample C.uint32_t, text *C.char, size C.size_t) C.in
 	if c == nil {
 		return 0
 	}
-	return c.answer(func() error {
+	return c.answer(sample, func() error {
 		return c.text(int(sample), C.GoStringN(text, C.int(size)))
 	})
 }
@@ -240,7 +279,7 @@ func goLogits(id C.uintptr_t, sample C.uint32_t, logits *C.float, count C.size_t
 	if c == nil {
 		return 0
 	}
-	return c.answer(func() error {
+	return c.answer(sample, func() error {
 		return c.logits(int(sample), unsafe.Slice((*float32)(logits), count))
 	})
 }
@@ -251,7 +290,7 @@ func goToken(id C.uintptr_t, token *C.pc_token) C.int32_t {
 	if c == nil {
 		return 0
 	}
-	return c.answer(func() error {
+	return c.answer(C.uint32_t(token.sample), func() error {
 		full := known(token, token.struct_size)
 		var told Token
 		told.from(&full)

@@ -1,11 +1,13 @@
 package promptcache_test
 
 // Would catch: a context that does not end a call, or only after it; errors that do not wrap what
-// ended the call; a panic that gets lost, crosses C, or leaves a batch or the callbacks unusable.
+// ended the call, or wrap what ended another one; a panic that gets lost, crosses C, or leaves a
+// batch or the callbacks unusable.
 
 import (
 	"context"
 	"errors"
+	"fmt"
 	"strings"
 	"testing"
 	"time"
@@ -182,6 +184,77 @@ func TestErrorOfCallback(t *testing.T) {
 		OnToken: func(promptcache.Token) error { return promptcache.ErrIO }})
 	if !errors.Is(err, promptcache.ErrIO) {
 		t.Errorf("%v", err)
+	}
+}
+
+// The library makes a text fit to be shown, and cuts it: the cause is found all the same.
+func TestErrorOfCallbackOddText(t *testing.T) {
+	prompt, batch := deskPrompt(t), newBatch(t)
+	for _, own := range []error{errors.New("two\nlines"), errors.New(strings.Repeat("long ", 200)),
+		errors.New("a\x00b"), errors.New("\xff\u202e"), errors.New("")} {
+		own := own
+		sequence := newSequence(t, background, prompt, nil, &promptcache.GenerateOptions{
+			OnToken: func(promptcache.Token) error { return own }})
+		check(t, batch.Add(sequence))
+		check(t, batch.Run(background))
+		ended(t, sequence.Err(), own)
+		if errors.Is(sequence.Err(), context.DeadlineExceeded) {
+			t.Errorf("%q is a deadline", own)
+		}
+	}
+}
+
+// Forks share callbacks, but each has the error of its own sample.
+func TestErrorsOfForks(t *testing.T) {
+	batch := newBatch(t)
+	var wanted [4]error
+	for i := range wanted {
+		wanted[i] = fmt.Errorf("client %d is gone", i)
+	}
+	fail := false
+	first := newSequence(t, background, deskPrompt(t), nil, &promptcache.GenerateOptions{
+		Flags: promptcache.GenerateKeep, OnText: func(sample int, _ string) error {
+			if fail {
+				return wanted[sample]
+			}
+			return nil
+		}})
+	check(t, batch.Add(first))
+	_, err := batch.Step(background)
+	check(t, err)
+	family := []*promptcache.Sequence{first}
+	for len(family) < len(wanted) {
+		fork := must[*promptcache.Sequence](t)(first.Fork(background, nil))
+		defer fork.Close()
+		check(t, batch.Add(fork))
+		family = append(family, fork)
+	}
+	fail = true
+	check(t, batch.Run(background))
+	for i, member := range family {
+		ended(t, member.Err(), wanted[i])
+	}
+}
+
+// What ended an earlier turn is not the cause of the end of a later one.
+func TestErrorOfEarlierTurn(t *testing.T) {
+	batch, own, fail := newBatch(t), errors.New("cancelled"), true
+	chat := newSequence(t, background, deskPrompt(t), nil, &promptcache.GenerateOptions{
+		Flags: promptcache.GenerateKeep, OnText: func(int, string) error {
+			if fail {
+				return own
+			}
+			return nil
+		}})
+	check(t, batch.Add(chat))
+	check(t, batch.Run(background))
+	ended(t, chat.Err(), own)
+	fail = false
+	check(t, chat.Push(nil))
+	chat.Cancel()
+	check(t, batch.Run(background))
+	if ended(t, chat.Err(), context.Canceled); errors.Is(chat.Err(), own) {
+		t.Error("the earlier error is the cause")
 	}
 }
 

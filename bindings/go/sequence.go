@@ -275,7 +275,7 @@ func (s *Sequence) Err() error {
 
 func (s *sequence) causeOf(e *Error) error {
 	if s.calls != nil { // forks share callbacks: the error may be another one's
-		if cause := s.calls.lastError(); cause != nil && strings.Contains(e.Text, cause.Error()) {
+		if cause := s.calls.causeOf(e.Text); cause != nil {
 			return cause
 		}
 	}
@@ -284,7 +284,7 @@ func (s *sequence) causeOf(e *Error) error {
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.why == nil {
+	if s.why == nil && strings.HasSuffix(e.Text, " seconds has passed") { // options.Deadline
 		return context.DeadlineExceeded
 	}
 	return s.why

@@ -176,9 +176,9 @@ func (c *Cache) Trim(bytes uint64) (freed uint64, reached bool, err error) {
 // C: pc_cache_set_quota. Limits the bytes that one tenant's entries take in a tier: RAM, COMPRESSED
 // or DISK. A tenant over its limit makes room among its own entries. In a folder, entries of all
 // processes count; what is over goes in the background, and what other processes write counts
-// within a second. salt: the cache's own or one of Salt; nil with salt_size 0: no salt. bytes 0:
-// tenant_share of the cache holds. Returns ErrUnsupported (REMOTE: the server chooses what it
-// evicts), ErrInvalid (no such tier).
+// within a second. salt: the cache's own or one of Salt; nil: no salt. bytes 0: tenant_share of
+// the cache holds. Returns ErrUnsupported (REMOTE: the server chooses what it evicts), ErrInvalid
+// (no such tier).
 //
 //promptcache:doc pc_cache_set_quota
 func (c *Cache) SetQuota(tier Tier, salt []byte, bytes uint64) error {

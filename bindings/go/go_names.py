@@ -34,6 +34,11 @@ def shared_start(names):
     return start[:start.rfind("_") + 1]
 
 
+# What Go has not: sizes and strides of arrays; texts that are NULL beside empty ones.
+ONLY_C = (r"(?<=\bNULL) with\s+\w*size\s+0\b", r';\s+""\s+is\s+PC_ERR_INVALID',
+          r"\s+Arrays\s+have\s+a\s+stride,[^.]*\.")
+
+
 class Names:
     """What becomes of a name of the headers in a comment."""
 
@@ -69,6 +74,8 @@ class Names:
         return name
 
     def in_text(self, text, fields):
+        for only_c in ONLY_C:
+            text = re.sub(only_c, "", text)
         text = re.sub(r"PC_[A-Z0-9_]+…?|\b(pc_\w+)\.(\w+)|\bpc_\w+", self.one, text)
         text = re.sub(r"\bNULL\b", "nil", text)
         for field in sorted(fields, key=len, reverse=True):

@@ -74,7 +74,7 @@ type ModelOptions struct {
 	// it is made if it is missing. The file there takes about the memory of the weights, and is
 	// written anew when the model's files, the kernels or the library differ. The model maps it until
 	// it is freed: it may be removed meanwhile, but not cut short. A folder that cannot be used is
-	// logged, and the model loads without; "" is ErrInvalid. "": nothing is kept.
+	// logged, and the model loads without. "": nothing is kept.
 	PackedWeights string
 }
 
@@ -218,7 +218,7 @@ func (o *SchemaOptions) fill(c *C.pc_schema_options, a *arena) {
 type Salt struct {
 	// position from which it holds
 	First int64
-	// nil with size 0: no salt
+	// nil: no salt
 	Data []byte
 }
 
@@ -563,7 +563,7 @@ func (o *BatchOptions) fill(c *C.pc_batch_options, a *arena) {
 // SaveOptions: of Model.ForgetSequence, Model.LoadSequence, Sequence.Save. Zero is the default of
 // every field.
 type SaveOptions struct {
-	// the tenant's; nil with SaltSize 0: the cache's
+	// the tenant's; nil: the cache's
 	Salt []byte
 	// Mask of TierMask; 0: all. Saving: those that may have it. Loading: those in which it is looked
 	// for.
@@ -630,7 +630,7 @@ type KeyParts struct {
 	RoPERegime uint64
 	Layout     Layout
 	Encoding   Encoding
-	// the tenant's; nil with SaltSize 0: none
+	// the tenant's; nil: none
 	Salt []byte
 }
 
@@ -1248,7 +1248,7 @@ func (o *SystemFormat) fill(c *C.pc_system_format, a *arena) {
 	c.flags = C.uint64_t(o.Flags)
 }
 
-// Message: A message. Arrays have a stride, sizeof(Message), beside them.
+// Message: A message.
 type Message struct {
 	// "system", "user", "assistant", "tool", …: letters, digits, '_', '-'
 	Role string

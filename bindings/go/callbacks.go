@@ -11,6 +11,8 @@ import (
 	"sync"
 	"sync/atomic"
 	"unsafe"
+
+	"promptcache/internal/numbers"
 )
 
 // callbacks are the functions of one option struct. C gets their number, not a pointer: a late
@@ -51,18 +53,9 @@ type told struct {
 	text   string // as the library keeps it
 }
 
-var registry = struct {
-	sync.RWMutex
-	last  uintptr
-	every map[uintptr]*callbacks
-}{every: map[uintptr]*callbacks{}}
-
 func newCallbacks() *callbacks {
-	registry.Lock()
-	defer registry.Unlock()
-	registry.last++
-	c := &callbacks{id: registry.last, users: 1}
-	registry.every[c.id] = c
+	c := &callbacks{users: 1}
+	c.id = numbers.Add(c)
 	return c
 }
 
@@ -77,15 +70,12 @@ func (c *callbacks) drop() {
 	if c == nil || atomic.AddInt32(&c.users, -1) > 0 {
 		return
 	}
-	registry.Lock()
-	delete(registry.every, c.id)
-	registry.Unlock()
+	numbers.Remove(c.id)
 }
 
 func find(id C.uintptr_t) *callbacks {
-	registry.RLock()
-	defer registry.RUnlock()
-	return registry.every[uintptr(id)]
+	c, _ := numbers.Get(uintptr(id)).(*callbacks)
+	return c
 }
 
 // panics is where a panic waits for the end of the call. Forks share callbacks, so that it is not

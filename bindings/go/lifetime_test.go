@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"promptcache"
+	"promptcache/internal/numbers"
 )
 
 // collectAll runs finalisers, and what they start, until condition holds or time is up.
@@ -26,7 +27,7 @@ func collectAll(condition func() bool) bool {
 }
 
 func TestFinalisersFree(t *testing.T) {
-	before, goroutines := promptcache.RegisteredCallbacks(), runtime.NumGoroutine()
+	before, goroutines := numbers.Count(), runtime.NumGoroutine()
 	made := make(chan *promptcache.Sequence, 1)
 	func() {
 		cache := must[*promptcache.Cache](t)(promptcache.NewCache(&promptcache.CacheOptions{
@@ -47,22 +48,22 @@ func TestFinalisersFree(t *testing.T) {
 		}
 		made <- must[*promptcache.Sequence](t)(sequence.Fork(background, nil))
 	}()
-	if promptcache.RegisteredCallbacks() != before+3 {
-		t.Errorf("%d callbacks, %d before", promptcache.RegisteredCallbacks(), before)
+	if numbers.Count() != before+3 {
+		t.Errorf("%d callbacks, %d before", numbers.Count(), before)
 	}
 	fork := <-made // shares callbacks, and needs the cache
 	runtime.GC()
 	time.Sleep(20 * time.Millisecond)
 	runtime.GC()
-	if promptcache.RegisteredCallbacks() < before+2 {
+	if numbers.Count() < before+2 {
 		t.Error("the fork has lost its callbacks, or the cache")
 	}
 	check(t, fork.Close())
 	if !collectAll(func() bool {
-		return promptcache.RegisteredCallbacks() == before && runtime.NumGoroutine() <= goroutines
+		return numbers.Count() == before && runtime.NumGoroutine() <= goroutines
 	}) {
 		t.Errorf("%d callbacks are left, %d before; %d goroutines, %d before",
-			promptcache.RegisteredCallbacks(), before, runtime.NumGoroutine(), goroutines)
+			numbers.Count(), before, runtime.NumGoroutine(), goroutines)
 	}
 }
 
@@ -162,7 +163,7 @@ func TestManyGoroutines(t *testing.T) {
 func TestLogOutlivesContext(t *testing.T) {
 	var mu sync.Mutex
 	lines := 0
-	before := promptcache.RegisteredCallbacks()
+	before := numbers.Count()
 	own := must[*promptcache.Context](t)(promptcache.NewContext(&promptcache.ContextOptions{
 		Threads: 1, Log: func(level promptcache.LogLevel, line string) {
 			mu.Lock()
@@ -179,11 +180,11 @@ func TestLogOutlivesContext(t *testing.T) {
 		t.Error("nothing was logged")
 	}
 	mu.Unlock()
-	if promptcache.RegisteredCallbacks() != before+1 {
+	if numbers.Count() != before+1 {
 		t.Error("the log is gone before the last object")
 	}
 	check(t, schema.Close())
-	if promptcache.RegisteredCallbacks() != before {
+	if numbers.Count() != before {
 		t.Error("the log is left")
 	}
 }

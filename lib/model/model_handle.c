@@ -308,13 +308,45 @@ static pc_status check_family(const pc_model *model, const char *name)
     return PC_OK;
 }
 
+/* The text of a special token, to be freed. NULL: there is none. */
+static pc_status token_text(const pc_model *model, int32_t token, char **out)
+{
+    const uint64_t special = PC_TOKENIZE_SPECIAL;
+    size_t size;
+    *out = NULL;
+    if (token < 0 || !model->ops.detokenize)
+        return PC_OK;
+    PC__TRY_RETURN(pc_detokenize(model, &token, 1, special, NULL, 0, &size));
+    if (!(*out = pc__calloc(&model->context->mem, size + 1, 1)))
+        return PC_ERR_NOMEM;
+    pc_status status = pc_detokenize(model, &token, 1, special, *out, size, &size);
+    if (status < 0) {
+        pc__free(&model->context->mem, *out);
+        *out = NULL;
+    }
+    return status;
+}
+
+/* Jinja text may write BOS and EOS. Families have texts of their own. */
 static pc_status choose_chat(pc_model *model, const char *name)
 {
     const pc_allocator *mem = &model->context->mem;
+    pc__chat_ends ends = {NULL, NULL};
+    char *bos = NULL, *eos = NULL;
+    pc_status status;
     if (!name)
         return pc__chat_detect(&model->chat, mem, NULL);
-    PC__TRY_RETURN(pc__chat_find(&model->chat, mem, NULL, name));
-    return check_family(model, name);
+    if (!pc__chat_family(name)) {
+        PC__TRY(token_text(model, model->info.token_bos, &bos), done);
+        PC__TRY(token_text(model, model->info.token_eos, &eos), done);
+        ends = (pc__chat_ends){.bos = bos, .eos = eos};
+    }
+    PC__TRY(pc__chat_find(&model->chat, mem, NULL, &ends, name), done);
+    status = check_family(model, name);
+done:
+    pc__free(mem, bos);
+    pc__free(mem, eos);
+    return status;
 }
 
 pc_status pc_model_from_ops(pc_model **out, pc_context *context, const pc_model_ops *ops,

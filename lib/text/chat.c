@@ -251,17 +251,18 @@ static int whole_characters(const char *text, int most)
 /* `whose`: what error texts call it. Of a text that was given on purpose (`given`), failures of the
  * interpreter are errors. */
 static pc_status from_jinja(pc__chat **out, const pc_allocator *mem, const pc__tokenizer *tokenizer,
-                            const char *jinja, const char *whose, int given)
+                            const pc__chat_ends *ends, const char *jinja, const char *whose,
+                            int given)
 {
     char why[112] = "", text[224];
-    pc_status status = pc__chat_from_jinja(out, mem, tokenizer, jinja, why, sizeof why);
+    pc_status status = pc__chat_from_jinja(out, mem, tokenizer, ends, jinja, why, sizeof why);
     if (status != PC_MISS)
         return status;
     snprintf(text, sizeof text, "%s (\"%.*s%s\") is not known: %s", whose,
              whole_characters(jinja, 32), jinja, jinja[whole_characters(jinja, 32)] ? "..." : "",
              why);
     PC__TRY_RETURN(make_unknown(out, mem, tokenizer, text));
-    status = pc__chat_keep_jinja(*out, mem, tokenizer, jinja);
+    status = pc__chat_keep_jinja(*out, mem, tokenizer, ends, jinja);
     if (status >= 0 || (status != PC_ERR_NOMEM && !given))
         return PC_OK;
     pc__chat_free(*out, mem);
@@ -275,7 +276,7 @@ pc_status pc__chat_detect(pc__chat **out, const pc_allocator *mem, const pc__tok
     *out = NULL;
     if (!jinja)
         return make_unknown(out, mem, tokenizer, "the model has no chat template");
-    return from_jinja(out, mem, tokenizer, jinja, "the model's own chat template", 0);
+    return from_jinja(out, mem, tokenizer, NULL, jinja, "the model's own chat template", 0);
 }
 
 static int has_end(const char *name, const char *end)
@@ -284,30 +285,31 @@ static int has_end(const char *name, const char *end)
 }
 
 static pc_status load_jinja(pc__chat **out, const pc_allocator *mem, const pc__tokenizer *tokenizer,
-                            const char *path)
+                            const pc__chat_ends *ends, const char *path)
 {
     char *text, whose[200];
     size_t size;
     PC__TRY_RETURN(pc__file_read(mem, path, 1 << 20, &text, &size));
     snprintf(whose, sizeof whose, "chat template %.160s", path);
-    pc_status status = memchr(text, 0, size) ? pc__fail(PC_ERR_FORMAT, "%s: it has a byte 0", whose)
-                                             : from_jinja(out, mem, tokenizer, text, whose, 1);
+    pc_status status = memchr(text, 0, size)
+                           ? pc__fail(PC_ERR_FORMAT, "%s: it has a byte 0", whose)
+                           : from_jinja(out, mem, tokenizer, ends, text, whose, 1);
     pc__free(mem, text);
     return status;
 }
 
 pc_status pc__chat_find(pc__chat **out, const pc_allocator *mem, const pc__tokenizer *tokenizer,
-                        const char *name)
+                        const pc__chat_ends *ends, const char *name)
 {
     const pc__chat_template *form = pc__chat_family(name);
     char list[256];
     *out = NULL;
     if (strstr(name, "{{") || strstr(name, "{%"))
-        return from_jinja(out, mem, tokenizer, name, "the chat template that was given", 1);
+        return from_jinja(out, mem, tokenizer, ends, name, "the chat template that was given", 1);
     if (has_end(name, ".json"))
         return load_json(out, mem, tokenizer, name);
     if (has_end(name, ".jinja"))
-        return load_jinja(out, mem, tokenizer, name);
+        return load_jinja(out, mem, tokenizer, ends, name);
     if (!form) {
         list_families(list, sizeof list);
         return pc__fail(PC_ERR_NOT_FOUND,

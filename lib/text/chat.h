@@ -58,12 +58,17 @@ extern const pc__chat_template pc__chat_families[];
 extern const size_t pc__chat_family_count;
 const pc__chat_template *pc__chat_family(const char *name); /* NULL: there is none of that name */
 
+/* Texts of BOS and EOS, which templates write. NULL: there is none. */
+typedef struct pc__chat_ends {
+    const char *bos, *eos;
+} pc__chat_ends;
+
 /* Of a family; of a Jinja text if `name` has "{{" or "{%"; of a file if `name` ends in ".json" or
- * ".jinja". The tokenizer (NULL: the application
- * tokenises) resolves stop tokens. PC_ERR_NOT_FOUND: the text lists the families. PC_ERR_MISMATCH:
+ * ".jinja". The tokenizer (NULL: the application tokenises) resolves stop tokens. `ends`: for Jinja
+ * without a tokenizer; may be NULL. PC_ERR_NOT_FOUND: the text lists the families. PC_ERR_MISMATCH:
  * the vocabulary lacks a special token of the family. */
 pc_status pc__chat_find(pc__chat **out, const pc_allocator *mem, const pc__tokenizer *tokenizer,
-                        const char *name);
+                        const pc__chat_ends *ends, const char *name);
 /* The model's own, by the Jinja template of its vocabulary. If there is none, or its pieces cannot
  * be found for certain, the result is `unknown`; that is no error. */
 pc_status pc__chat_detect(pc__chat **out, const pc_allocator *mem, const pc__tokenizer *tokenizer);
@@ -96,11 +101,12 @@ pc_status pc__chat_new(pc__chat **out, const pc_allocator *mem, const pc__tokeni
                        const pc__chat_template *form);
 /* The pieces of a Jinja template. PC_MISS: they cannot be found for certain; why [size]. */
 pc_status pc__chat_from_jinja(pc__chat **out, const pc_allocator *mem,
-                              const pc__tokenizer *tokenizer, const char *jinja, char *why,
-                              size_t size);
+                              const pc__tokenizer *tokenizer, const pc__chat_ends *ends,
+                              const char *jinja, char *why, size_t size);
 /* Keeps the text beside a template whose pieces are not known, so that it can be run. A failure is
  * the interpreter's: then nothing is kept. */
 pc_status pc__chat_keep_jinja(pc__chat *chat, const pc_allocator *mem,
-                              const pc__tokenizer *tokenizer, const char *jinja);
+                              const pc__tokenizer *tokenizer, const pc__chat_ends *ends,
+                              const char *jinja);
 
 #endif

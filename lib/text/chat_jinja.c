@@ -361,18 +361,29 @@ static pc_status token_text(const pc_allocator *mem, const pc__tokenizer *tokeni
     return *out ? PC_OK : PC_ERR_NOMEM;
 }
 
-/* NULL: the vocabulary has none, or the application tokenises. */
-static pc_status end_texts(const pc_allocator *mem, const pc__tokenizer *tokenizer, char **bos,
-                           char **eos)
+static pc_status copy_text(const pc_allocator *mem, const char *text, char **out)
 {
-    if (!tokenizer)
+    *out = text ? pc__strdup(mem, text) : NULL;
+    return text && !*out ? PC_ERR_NOMEM : PC_OK;
+}
+
+/* NULL: the vocabulary has none. `ends`: of an application that tokenises; NULL: it has none. */
+static pc_status end_texts(const pc_allocator *mem, const pc__tokenizer *tokenizer,
+                           const pc__chat_ends *ends, char **bos, char **eos)
+{
+    if (!tokenizer && !ends)
         return PC_OK;
+    if (!tokenizer) {
+        PC__TRY_RETURN(copy_text(mem, ends->bos, bos));
+        return copy_text(mem, ends->eos, eos);
+    }
     PC__TRY_RETURN(token_text(mem, tokenizer, pc__tokenizer_ids(tokenizer).bos, bos));
     return token_text(mem, tokenizer, pc__tokenizer_ids(tokenizer).eos, eos);
 }
 
 pc_status pc__chat_keep_jinja(pc__chat *chat, const pc_allocator *mem,
-                              const pc__tokenizer *tokenizer, const char *jinja)
+                              const pc__tokenizer *tokenizer, const pc__chat_ends *ends,
+                              const char *jinja)
 {
     pc__jinja *read;
     pc_status status = pc__jinja_new(&read, mem, jinja);
@@ -383,12 +394,12 @@ pc_status pc__chat_keep_jinja(pc__chat *chat, const pc_allocator *mem,
         return PC_ERR_NOMEM;
     chat->read_at = (int64_t)time(NULL);
     chat->counts = 1; /* nobody knows */
-    return end_texts(mem, tokenizer, &chat->bos, &chat->eos);
+    return end_texts(mem, tokenizer, ends, &chat->bos, &chat->eos);
 }
 
 pc_status pc__chat_from_jinja(pc__chat **out, const pc_allocator *mem,
-                              const pc__tokenizer *tokenizer, const char *jinja, char *why,
-                              size_t size)
+                              const pc__tokenizer *tokenizer, const pc__chat_ends *ends,
+                              const char *jinja, char *why, size_t size)
 {
     template_reading r = {.mem = mem,
                           .tokenizer = tokenizer,
@@ -401,7 +412,7 @@ pc_status pc__chat_from_jinja(pc__chat **out, const pc_allocator *mem,
         r.piece[i].mem = mem;
     for (size_t i = 0; i < sizeof r.text / sizeof *r.text; i++)
         r.text[i].mem = mem;
-    PC__TRY(end_texts(mem, tokenizer, &r.bos, &r.eos), done);
+    PC__TRY(end_texts(mem, tokenizer, ends, &r.bos, &r.eos), done);
     status = pc__jinja_new(&r.jinja, mem, jinja);
     status = status < 0 ? failed(&r, status) : read_pieces(&r);
     if (status == PC_OK)

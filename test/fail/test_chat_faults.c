@@ -52,7 +52,7 @@ static void chat_fault(const pc__tokenizer *t, const void *text, size_t size, co
     pc_test_memory memory = {0};
     const pc_allocator mem = pc_test_allocator(&memory);
     pc__chat *chat = (pc__chat *)(uintptr_t)8;
-    CHECK_STATUS(pc__chat_find(&chat, &mem, t, write_file(text, size)), PC_ERR_FORMAT);
+    CHECK_STATUS(pc__chat_find(&chat, &mem, t, NULL, write_file(text, size)), PC_ERR_FORMAT);
     CHECK(!chat && !memory.live_blocks);
     CHECK_ERROR_HAS("chat.json");
     CHECK_ERROR_HAS(cause);
@@ -90,13 +90,13 @@ static void chat_faults(void)
         chat_fault(t, faults[i].text, strlen(faults[i].text), faults[i].cause);
     for (size_t size = 0; size + 1 < sizeof chat_text; size++)
         chat_fault(t, chat_text, size, "chat.json:");
-    CHECK_STATUS(pc__chat_find(&chat, &pc__libc_allocator, t, "nobody"), PC_ERR_NOT_FOUND);
+    CHECK_STATUS(pc__chat_find(&chat, &pc__libc_allocator, t, NULL, "nobody"), PC_ERR_NOT_FOUND);
     CHECK(!chat);
     CHECK_ERROR_HAS("'nobody'");
     CHECK_ERROR_HAS("chatml");
-    CHECK_STATUS(pc__chat_find(&chat, &pc__libc_allocator, t, "no/such.json"), PC_ERR_NOT_FOUND);
+    CHECK_STATUS(pc__chat_find(&chat, &pc__libc_allocator, t, NULL, "no/such.json"), PC_ERR_NOT_FOUND);
     CHECK_ERROR_HAS("no/such.json");
-    CHECK_STATUS(pc__chat_find(&chat, &pc__libc_allocator, t, ""), PC_ERR_NOT_FOUND);
+    CHECK_STATUS(pc__chat_find(&chat, &pc__libc_allocator, t, NULL, ""), PC_ERR_NOT_FOUND);
     pc__tokenizer_free(t);
 }
 
@@ -132,7 +132,7 @@ static pc_status render(world *w, const char *name)
         "<system/><user>a</user><assistant>b</assistant></schema>";
     pc__chat *chat;
     pc__schema_tree *tree;
-    pc_status status = pc__chat_find(&chat, &w->mem, w->tokenizer, name);
+    pc_status status = pc__chat_find(&chat, &w->mem, w->tokenizer, NULL, name);
     pc__pml_env env = {
         .mem = &w->mem, .chat = chat, .tokens = tokens_of, .tokens_user = w, .where = "schema"};
     if (status < 0) {

@@ -130,7 +130,7 @@ static void family(const json_t *golden, const json_t *entry, const char *name)
 {
     pc__tokenizer *t = vocabulary(entry, NULL);
     pc__chat *chat = NULL;
-    if (CHECK_OK(pc__chat_find(&chat, &pc__libc_allocator, t, name))) {
+    if (CHECK_OK(pc__chat_find(&chat, &pc__libc_allocator, t, NULL, name))) {
         conversations(chat, golden, entry, strcmp(name, text_of(entry, "read")) != 0);
         stops(chat, t, text_of(entry, "eos"));
     }
@@ -156,7 +156,7 @@ static void own_text(const json_t *golden, const json_t *entry, const char *jinj
         CHECK_STATUS(pc__chat_check_role(chat, "user"), PC_ERR_UNSUPPORTED);
         CHECK_ERROR_HAS("chat_template");
     } else if (!chat->unknown) {
-        if (strcmp(read, "own") && CHECK_OK(pc__chat_find(&named, &pc__libc_allocator, t, read)))
+        if (strcmp(read, "own") && CHECK_OK(pc__chat_find(&named, &pc__libc_allocator, t, NULL, read)))
             read = named->name; /* a family has several names */
         if (!CHECK_STR(chat->name, read))
             fprintf(stderr, "    %s\n", text_of(entry, "name"));

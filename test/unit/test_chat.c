@@ -35,7 +35,7 @@ static void one_family(const pc__chat_template *form, const char *name)
     for (size_t without = 0; without <= needed; without++) {
         pc__tokenizer *t = vocabulary(form->tokens, most, without);
         pc__chat *chat = (pc__chat *)(uintptr_t)8;
-        pc_status status = pc__chat_find(&chat, &pc__libc_allocator, t, name);
+        pc_status status = pc__chat_find(&chat, &pc__libc_allocator, t, NULL, name);
         if (without < needed) {
             CHECK_STATUS(status, PC_ERR_MISMATCH);
             CHECK_ERROR_HAS(form->tokens[without]);
@@ -68,7 +68,7 @@ static void names(void)
                                        "chatm", "hatml", "CHATML", "mistral-",         "own"};
     pc__chat *chat = NULL;
     for (size_t i = 0; i < sizeof none / sizeof *none; i++) {
-        CHECK_STATUS(pc__chat_find(&chat, &pc__libc_allocator, NULL, none[i]), PC_ERR_NOT_FOUND);
+        CHECK_STATUS(pc__chat_find(&chat, &pc__libc_allocator, NULL, NULL, none[i]), PC_ERR_NOT_FOUND);
         CHECK_ERROR_HAS(none[i]);
         CHECK_ERROR_HAS(
             "none, llama2/3/3.1/4, chatml, qwen2/2.5, mistral-v1/-v3/-v3-tekken/-v7/-v7-tekken, "
@@ -76,7 +76,7 @@ static void names(void)
             "vicuna, alpaca;");
         CHECK_ERROR_HAS(".json");
     }
-    CHECK_OK(pc__chat_find(&chat, &pc__libc_allocator, NULL, "codellama")); /* of an application */
+    CHECK_OK(pc__chat_find(&chat, &pc__libc_allocator, NULL, NULL, "codellama")); /* of an application */
     CHECK_STR(chat->name, "llama2");
     CHECK_INT(chat->stop_token_count, 0);
     pc__chat_free(chat, &pc__libc_allocator);
@@ -91,7 +91,7 @@ static void falcon(void)
                                              ">>SUFFIX<<",   ">>MIDDLE<<",   "<|endoftext|>"};
     pc__tokenizer *t = vocabulary(specials, 12, 12); /* behind <unknown> */
     pc__chat *chat = NULL;
-    CHECK_OK(pc__chat_find(&chat, &pc__libc_allocator, t, "falcon"));
+    CHECK_OK(pc__chat_find(&chat, &pc__libc_allocator, t, NULL, "falcon"));
     CHECK_INT(chat->stop_token_count, 12);
     for (size_t i = 0; i < chat->stop_token_count; i++)
         CHECK_INT(chat->stop_tokens[i], i + 1);

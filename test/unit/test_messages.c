@@ -480,6 +480,55 @@ static void templates(void)
     toy_end(&w);
 }
 
+static pc_status no_text(void *user, const int32_t *tokens, size_t count, uint64_t flags,
+                         char *text, size_t capacity, size_t *size)
+{
+    (void)user, (void)tokens, (void)count, (void)flags, (void)text, (void)capacity, (void)size;
+    return PC_ERR_IO;
+}
+
+/* A template writes BOS and EOS of an application's model, by the text of its detokenize. */
+static void ends(void)
+{
+    static const char form[] = "{{ bos_token }}{{ messages[0].content }}{{ eos_token }}";
+    const pc_message m = message("user", "<s>hi");
+    pc_model_options o = PC_MODEL_OPTIONS_INIT;
+    pc_model_ops ops = pc_toy_ops();
+    pc_test_memory memory = {0};
+    const pc_allocator mem = pc_test_allocator(&memory);
+    pc_model *model = NULL;
+    pc_prompt *prompt = NULL;
+    pc_part part = PC_PART_INIT;
+    toy_world w;
+    if (!CHECK(toy_start_chat(&w, &mem, form, NULL)))
+        return;
+    formats(w.model, &m, 1, NULL, "<s><s>hi</s>");
+    if (CHECK_OK(pc_prompt_from_messages(&prompt, w.model, &m, sizeof m, 1, NULL))
+        && CHECK_OK(pc_prompt_get_part(prompt, 0, &part))) {
+        CHECK_INT(part.tokens[0], TOY_BOS);
+        CHECK(part.tokens[1] != TOY_BOS); /* the content's stays text */
+        CHECK_INT(part.tokens[part.count - 1], TOY_EOS);
+    }
+    pc_prompt_free(prompt);
+    o.chat_template = form;
+    pc_toy *toy = pc_toy_new(7, 0, 0);
+    for (uint64_t failures = 1, at; !model; failures++) {
+        const int64_t live = memory.live_blocks;
+        memory.fail_at = at = memory.calls + failures;
+        pc_status status = pc_model_from_ops(&model, w.context, &ops, toy, pc_toy_free, &o);
+        memory.fail_at = 0;
+        CHECK_STATUS(status, memory.calls < at ? PC_OK : PC_ERR_NOMEM);
+        if (!model && !CHECK_INT(memory.live_blocks, live))
+            break;
+    }
+    pc_model_free(model);
+    ops.detokenize = no_text;
+    toy = pc_toy_new(7, 0, 0);
+    CHECK_STATUS(pc_model_from_ops(&model, w.context, &ops, toy, pc_toy_free, &o), PC_ERR_IO);
+    pc_toy_free(toy);
+    toy_end(&w);
+}
+
 /* ------------------------------------------------------------------ behind an answer */
 
 typedef struct running {
@@ -657,6 +706,7 @@ int main(void)
     behind_turns();
     faults();
     templates();
+    ends();
     pushes();
     refused();
     no_memory();

@@ -236,6 +236,6 @@ pc_status pc__model_finish(pc_model *model, const pc__arch *arch, const pc__id *
         model->ops = pc__native_ops;
     }
     if (chat_template)
-        return pc__chat_find(&model->chat, mem, model->tokenizer, chat_template);
+        return pc__chat_find(&model->chat, mem, model->tokenizer, NULL, chat_template);
     return pc__chat_detect(&model->chat, mem, model->tokenizer);
 }

@@ -197,56 +197,20 @@ static pc_model_ops operations(const host *h)
     return ops;
 }
 
-/* Appends {% set NAME = "text of the token" %}. */
-static char *set_token(const host *h, char *at, const char *name, llama_token token)
-{
-    const char *text = token >= 0 ? llama_vocab_get_text(h->vocab, token) : "";
-    at += sprintf(at, "{%%- set %s = \"", name);
-    for (; *text; text++) {
-        if (*text == '"' || *text == '\\')
-            *at++ = '\\';
-        *at++ = *text;
-    }
-    return at + sprintf(at, "\" -%%}");
-}
-
-/* The template of the GGUF file, with the tokens that it may write: promptcache asks a tokenizer of
- * its own for them, which this model does not have. NULL: there is none. To be freed. */
-static char *own_template(const host *h)
-{
-    const char *text = llama_model_chat_template(h->weights, NULL);
-    llama_token bos = llama_vocab_bos(h->vocab), eos = llama_vocab_eos(h->vocab);
-    size_t size = 128;
-    char *out, *at;
-    if (!text)
-        return NULL;
-    size += strlen(text) + 2 * (bos >= 0 ? strlen(llama_vocab_get_text(h->vocab, bos)) : 0)
-            + 2 * (eos >= 0 ? strlen(llama_vocab_get_text(h->vocab, eos)) : 0);
-    if (!(at = out = malloc(size)))
-        return NULL;
-    if (strstr(text, "bos_token"))
-        at = set_token(h, at, "bos_token", bos);
-    if (strstr(text, "eos_token"))
-        at = set_token(h, at, "eos_token", eos);
-    strcpy(at, text);
-    return out;
-}
-
 /* A template that promptcache does not understand leaves the model without chat tags, as with its
  * own models. */
 static pc_status make_model(pc_model **out, pc_context *context, host *h, const pc_llama_options *o)
 {
     pc_model_ops ops = operations(h);
     pc_model_options options = PC_MODEL_OPTIONS_INIT;
-    char *own = o->chat_template ? NULL : own_template(h);
+    const char *own = llama_model_chat_template(h->weights, NULL);
     pc_status status;
     options.chat_template = o->chat_template ? o->chat_template : own;
     status = pc_model_from_ops(out, context, &ops, h, host_free, &options);
-    if (status < 0 && own && status != PC_ERR_NOMEM) {
+    if (status < 0 && !o->chat_template && own && status != PC_ERR_NOMEM) {
         options.chat_template = NULL;
         status = pc_model_from_ops(out, context, &ops, h, host_free, &options);
     }
-    free(own);
     return status;
 }
 

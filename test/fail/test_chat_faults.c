@@ -94,7 +94,8 @@ static void chat_faults(void)
     CHECK(!chat);
     CHECK_ERROR_HAS("'nobody'");
     CHECK_ERROR_HAS("chatml");
-    CHECK_STATUS(pc__chat_find(&chat, &pc__libc_allocator, t, NULL, "no/such.json"), PC_ERR_NOT_FOUND);
+    CHECK_STATUS(pc__chat_find(&chat, &pc__libc_allocator, t, NULL, "no/such.json"),
+                 PC_ERR_NOT_FOUND);
     CHECK_ERROR_HAS("no/such.json");
     CHECK_STATUS(pc__chat_find(&chat, &pc__libc_allocator, t, NULL, ""), PC_ERR_NOT_FOUND);
     pc__tokenizer_free(t);

@@ -79,7 +79,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     free(jinja);
     if (fuzz_ok(pc__chat_detect(&chat, &fuzz_memory, tokenizer)))
         use(chat, tokenizer);
-    if (fuzz_ok(pc__chat_find(&chat, &fuzz_memory, tokenizer, NULL, fuzz_file(data, size, ".json"))))
+    if (fuzz_ok(
+            pc__chat_find(&chat, &fuzz_memory, tokenizer, NULL, fuzz_file(data, size, ".json"))))
         use(chat, tokenizer);
     else
         FUZZ_CHECK(!chat);

@@ -156,7 +156,8 @@ static void own_text(const json_t *golden, const json_t *entry, const char *jinj
         CHECK_STATUS(pc__chat_check_role(chat, "user"), PC_ERR_UNSUPPORTED);
         CHECK_ERROR_HAS("chat_template");
     } else if (!chat->unknown) {
-        if (strcmp(read, "own") && CHECK_OK(pc__chat_find(&named, &pc__libc_allocator, t, NULL, read)))
+        if (strcmp(read, "own")
+            && CHECK_OK(pc__chat_find(&named, &pc__libc_allocator, t, NULL, read)))
             read = named->name; /* a family has several names */
         if (!CHECK_STR(chat->name, read))
             fprintf(stderr, "    %s\n", text_of(entry, "name"));

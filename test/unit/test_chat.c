@@ -68,7 +68,8 @@ static void names(void)
                                        "chatm", "hatml", "CHATML", "mistral-",         "own"};
     pc__chat *chat = NULL;
     for (size_t i = 0; i < sizeof none / sizeof *none; i++) {
-        CHECK_STATUS(pc__chat_find(&chat, &pc__libc_allocator, NULL, NULL, none[i]), PC_ERR_NOT_FOUND);
+        CHECK_STATUS(pc__chat_find(&chat, &pc__libc_allocator, NULL, NULL, none[i]),
+                     PC_ERR_NOT_FOUND);
         CHECK_ERROR_HAS(none[i]);
         CHECK_ERROR_HAS(
             "none, llama2/3/3.1/4, chatml, qwen2/2.5, mistral-v1/-v3/-v3-tekken/-v7/-v7-tekken, "
@@ -76,7 +77,8 @@ static void names(void)
             "vicuna, alpaca;");
         CHECK_ERROR_HAS(".json");
     }
-    CHECK_OK(pc__chat_find(&chat, &pc__libc_allocator, NULL, NULL, "codellama")); /* of an application */
+    CHECK_OK(
+        pc__chat_find(&chat, &pc__libc_allocator, NULL, NULL, "codellama")); /* of an application */
     CHECK_STR(chat->name, "llama2");
     CHECK_INT(chat->stop_token_count, 0);
     pc__chat_free(chat, &pc__libc_allocator);

@@ -1,7 +1,7 @@
 """A tokenizer of transformers as the library calls it: bytes to ids and back."""
 import threading
 
-NAMES = ("bos_token", "eos_token", "unk_token", "pad_token")
+NAMES = ("unk_token", "pad_token")
 
 
 def quoted(text):
@@ -25,8 +25,8 @@ class Text:
 
     def template(self, given=None):
         """Its chat template, or the given one; None: it has none, or several of which none is the
-        default. The library does not know the texts of another tokenizer's special tokens, so they
-        are set in front; the line break behind that belongs to it, as blocks are trimmed."""
+        default. The library asks for the texts of BOS and EOS alone, so other special tokens are
+        set in front; the line break behind that belongs to it, as blocks are trimmed."""
         template = given or getattr(self.tokenizer, "chat_template", None)
         if isinstance(template, dict):
             template = template.get("default")

@@ -134,6 +134,11 @@ func TestArguments(t *testing.T) {
 	if tokens := must[[]int32](t)(model.Tokenize("", 0)); len(tokens) != 0 {
 		t.Errorf("%v", tokens)
 	}
+	_, ofTokens := model.PromptFromTokens(nil, nil)
+	if _, ofText := model.PromptFromText("", nil); fmt.Sprint(ofTokens) != fmt.Sprint(ofText) ||
+		!errors.Is(ofTokens, promptcache.ErrInvalid) || !errors.Is(ofText, promptcache.ErrInvalid) {
+		t.Errorf("an empty prompt: %v, %v", ofTokens, ofText)
+	}
 	sequence := newSequence(t, background, deskPrompt(t), nil, nil)
 	if err := sequence.Truncate(-1); !errors.Is(err, promptcache.ErrInvalid) {
 		t.Errorf("%v", err)

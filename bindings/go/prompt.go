@@ -148,6 +148,9 @@ func (m *Model) PromptFromTokens(tokens []int32, options *PromptOptions) (*Promp
 	a := &arena{}
 	defer a.free()
 	p, o := a.model(m), options.c(a)
+	if len(tokens) == 0 { // first gives NULL for them, which C calls another fault
+		a.fail(errorf(ErrInvalid, "prompt: it is empty (no tokens)"))
+	}
 	if a.err != nil {
 		return nil, a.err
 	}

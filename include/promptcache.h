@@ -520,7 +520,7 @@ enum {
  * of the prompt belongs as a whole to the salt at its first token. */
 typedef struct pc_salt {
     int64_t first;    /* position from which it holds */
-    const void *data; /* NULL with size 0: no salt */
+    const void *data; /* at least one byte: an empty salt is refused */
     size_t size;      /* bytes of data */
 } pc_salt;
 

@@ -218,7 +218,7 @@ func (o *SchemaOptions) fill(c *C.pc_schema_options, a *arena) {
 type Salt struct {
 	// position from which it holds
 	First int64
-	// nil: no salt
+	// at least one byte: an empty salt is refused
 	Data []byte
 }
 

@@ -1041,7 +1041,7 @@ impl Default for pc_schema_options {
 pub struct pc_salt {
     /// position from which it holds
     pub first: i64,
-    /// NULL with size 0: no salt
+    /// at least one byte: an empty salt is refused
     pub data: *const c_void,
     /// bytes of data
     pub size: usize,

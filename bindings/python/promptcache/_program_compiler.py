@@ -233,8 +233,8 @@ class Compiler:
             self.fail(target, "the order of a set differs from run to run: use sorted()")
         try:
             parts = list(value)
-        except TypeError:
-            self.fail(target, f"cannot unpack a {type(value).__name__}")
+        except Exception as error:
+            self.fail(target, f"cannot unpack a {type(value).__name__}: {error}")
         if len(parts) != len(target.elts):
             self.fail(target, f"cannot unpack {len(parts)} values to {len(target.elts)} names")
         for part, one in zip(target.elts, parts):
@@ -587,7 +587,8 @@ class Compiler:
         if node.args:
             name = self.constants.value(node.args[0])
             if not isinstance(name, str) or not is_pml_name(name):
-                self.fail(node.args[0], f"{name!r} cannot name a module: begin with a letter or "
+                given = repr(name) if isinstance(name, str) else f"a {type(name).__name__}"
+                self.fail(node.args[0], f"{given} cannot name a module: begin with a letter or "
                                         "'_', go on with letters (a to z), digits, '_', '.', '-'")
             if name in _TAGS:
                 self.fail(node.args[0], f"'{name}' is a tag of PML and cannot name a module")

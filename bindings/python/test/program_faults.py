@@ -17,6 +17,12 @@ class Holder:
 PAIR = (1, {"a": THING})
 HOLDING, HELD_SET, BOUND = Holder(THING), [Holder(ORDERLESS)], type("T", (), {
     "__repr__": lambda self: f"<T of {THING!r}>"})()
+class Unready:
+    def __iter__(self):
+        raise RuntimeError("not ready")
+    def __repr__(self):
+        raise RuntimeError("not ready")
+UNREADY = Unready()
 ONCE = iter("ab")
 UNKNOWN_YET: str
 def helper(x="a"):
@@ -72,6 +78,7 @@ FAULTS = [
     ("is a parameter and cannot be assigned", "a: bool", "a = True #!\nif a:\n    'x'"),
     ("is a parameter: its value is not known", "a: bool", "b = a #!\nif a:\n    'x'"),
     ("only names can be assigned", "", "THING.x = 1 #!\ntext('a')"),
+    ("cannot unpack a Unready: not ready", "", "a, b = UNREADY #!\ntext(a)"),
     ("cannot unpack 2 values to 3", "", "a, b, c = PLACES #!\ntext(a)"),
     # ---- text
     ("no text: its first string is the docstring", "", "'only this' #!"),
@@ -183,6 +190,7 @@ FAULTS = [
     ("a module 'm' is there already", "a: bool",
      "if a:\n    named('m')\n    'x'\nelse:\n    named('m') #!\n    'y'"),
     ("cannot name a module", "", "with module('9 lives'): #!\n    'x'"),
+    ("a Unready cannot name a module", "", "with module(UNREADY): #!\n    'x'"),
     ("is a tag of PML", "", "with module('union'): #!\n    'x'"),
     ("takes a name, cache", "", "with module(): #!\n    'x'"),
     ("cache is True or False", "", "with module('m', cache=1): #!\n    'x'"),

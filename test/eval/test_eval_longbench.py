@@ -144,6 +144,8 @@ def test_results_of_others():
     run(*common)
     write("d.jsonl", {**without, "language": "xx"}) # is not read
     run(*common)
+    template = "{% for m in messages %}<|{{ m.role }}|>{{ m.content }}! {% endfor %}<|assistant|>"
+    run(*common, "--chat-template", template, code=3, text="another run (chat differs)")
     for key, value in (("input", "Why?"), ("context", "x"), ("answers", ["x"]), ("_id", "two"),
                        ("all_classes", ["x"])):
         write("d.jsonl", {**without, key: value})

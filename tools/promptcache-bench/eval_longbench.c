@@ -222,10 +222,11 @@ static json_t *about_results(const evaluation *e)
     for (size_t i = 0; i < 32; i++)
         snprintf(fingerprint + 2 * i, 3, "%02x", e->about.info.fingerprint[i]);
     snprintf(digest, sizeof digest, "%016llx", (unsigned long long)e->templates.digest);
-    return json_pack("{s:s,s:s,s:s,s:I,s:I,s:I,s:I,s:I,s:f}", "results", "longbench", "model",
-                     fingerprint, "templates", digest, "metric", (json_int_t)e->o->metric,
-                     "max_length", (json_int_t)e->about.most, "compute", (json_int_t)e->o->compute,
-                     "kv", (json_int_t)e->o->kv, "repair", (json_int_t)e->o->repair, "repair_share",
+    return json_pack("{s:s,s:s,s:s,s:s,s:I,s:I,s:I,s:I,s:I,s:f}", "results", "longbench", "model",
+                     fingerprint, "chat", e->about.chat, "templates", digest, "metric",
+                     (json_int_t)e->o->metric, "max_length", (json_int_t)e->about.most, "compute",
+                     (json_int_t)e->o->compute, "kv", (json_int_t)e->o->kv, "repair",
+                     (json_int_t)e->o->repair, "repair_share",
                      e->o->repair == PC_REPAIR_FIRST ? (double)e->o->repair_tokens
                      : e->o->repair == PC_REPAIR_TOP ? e->o->repair_percent
                                                      : 0);

@@ -34,6 +34,28 @@ static int find_bos(task_model *m)
     return EXIT_OK;
 }
 
+/* A template may refuse a system prompt, so the user's message is also written alone. */
+static int set_chat_digest(task_model *m)
+{
+    const pc_message talk[] = {{.role = "system", .content = "a", .content_size = 1},
+                               {.role = "user", .content = "b", .content_size = 1}};
+    uint64_t digest = TEXT_DIGEST;
+    for (size_t first = 0; first < 2; first++) {
+        const pc_message *from = talk + first;
+        size_t size = 0, count = 2 - first;
+        char *text;
+        if (pc_chat_format(m->model, from, sizeof *from, count, NULL, NULL, 0, &size) < 0)
+            continue;
+        if (!(text = calloc(size + 1, 1)))
+            return plain_error("out of memory");
+        if (pc_chat_format(m->model, from, sizeof *from, count, NULL, text, size, &size) >= 0)
+            digest = text_digest(digest, text);
+        free(text);
+    }
+    snprintf(m->chat, sizeof m->chat, "%016llx", (unsigned long long)digest);
+    return EXIT_OK;
+}
+
 int task_model_open(task_model *m, const pc_model *model, size_t most)
 {
     const pc_message hello = {.role = "user", .content = "a", .content_size = 1};
@@ -51,7 +73,7 @@ int task_model_open(task_model *m, const pc_model *model, size_t most)
         return input_error("the chat template", NULL);
     if (status < 0)
         fprintf(stderr, "%s: prompts are plain text: %s\n", program_name, pc_error_text());
-    return find_bos(m);
+    return set_chat_digest(m) == EXIT_OK ? find_bos(m) : EXIT_INPUT;
 }
 
 /* ------------------------------------------------------------------ the request */

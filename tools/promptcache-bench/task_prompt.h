@@ -8,9 +8,10 @@
 typedef struct task_model {
     const pc_model *model;
     pc_model_info info;
-    int has_chat; /* 0: no chat template, so prompts are plain text */
-    char bos[64]; /* text of the token that begins a plain text; "": none */
-    size_t most;  /* tokens of a prompt with its answer */
+    int has_chat;  /* 0: no chat template, so prompts are plain text */
+    char chat[17]; /* digest of a conversation in the chat template: tells templates apart */
+    char bos[64];  /* text of the token that begins a plain text; "": none */
+    size_t most;   /* tokens of a prompt with its answer */
 } task_model;
 
 typedef struct task_prompt {

@@ -51,7 +51,8 @@ static pc_status copy_rows(pc__row_plan *plan, const pc__rows *rows)
     if (!plan->positions || !plan->first || !plan->spans || !plan->slot_first || !plan->pairs
         || !plan->distances)
         return PC_ERR_NOMEM;
-    memcpy(plan->positions, rows->positions, n * sizeof *plan->positions);
+    if (n)
+        memcpy(plan->positions, rows->positions, n * sizeof *plan->positions);
     memcpy(plan->first, rows->first, (n + 1) * sizeof *plan->first);
     if (spans)
         memcpy(plan->spans, rows->spans, spans * sizeof *plan->spans);

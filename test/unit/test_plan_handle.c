@@ -292,6 +292,19 @@ static void twice(pc_context *context)
     pc_plan_free(plan);
 }
 
+/* A step without rows: nothing is read, also of arrays that are NULL. */
+static void no_rows(pc_context *context)
+{
+    static const uint32_t first[] = {0};
+    pc_attend_shape shape = {sizeof shape, HEADS, KV_HEADS, K_DIM, V_DIM, PC_DTYPE_F32, 0};
+    pc_plan_args args = PC_PLAN_ARGS_INIT;
+    pc_plan *plan;
+    args.shape = &shape;
+    args.first = first;
+    CHECK_OK(pc_plan_new(&plan, context, &args));
+    pc_plan_free(plan);
+}
+
 static void faults(pc_context *context)
 {
     static world w;
@@ -488,6 +501,7 @@ int main(void)
     compare(context, PC_DTYPE_BF16);
     faults(context);
     twice(context);
+    no_rows(context);
     bad_calls(context);
     far_apart(context);
     fail_everywhere();

@@ -78,8 +78,7 @@ pc_status pc__cache_put_entry(pc_cache *cache, const pc__entry_desc *desc, const
             status = PC_OK;
         else if (reason)
             *reason = PC_REASON_NO_ROOM;
-    } else if (status == PC_OK && stored != segment) {
-        status = PC_EXISTS;
+    } else if (status == PC_EXISTS && stored != segment) {
         if (lower)
             pc__write_reused(cache, &desc->key, stored, desc->wait_for_room);
     } else if (status >= 0 && admitted) {

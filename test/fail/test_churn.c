@@ -172,7 +172,8 @@ static pc_segment *put(pc__ram_tier *t, const pc__entry_desc *desc, pc_segment *
     uint32_t reason;
     if (s->is_kept)
         hand_over(s, 0);
-    if (pc__ram_tier_put(t, desc, computed, &winner, &reason) != PC_OK)
+    pc__ram_tier_put(t, desc, computed, &winner, &reason);
+    if (!winner)
         return computed;
     if (winner == computed)
         hand_over(s, 1);

@@ -112,6 +112,7 @@ static void first_one_wins(pc_context *context)
                  PC_EXISTS);
     CHECK(winner == a);
     pc__segment_unref(winner);
+    CHECK_STATUS(pc_cache_put(cache, key.bytes, a, NULL), PC_EXISTS); /* the very segment again */
     CHECK_INT(balanced(cache).stored, 1);
     CHECK(pc__cache_has_content(cache, &content));
     pc__segment_unref(a);

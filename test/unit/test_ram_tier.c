@@ -359,8 +359,8 @@ static void overwriting(void)
     int zeroed_before = atomic_load(&wiped);
     CHECK_OK(put(t, 1, 8000));
     CHECK_OK(put(t, 2, 8000));
-    CHECK_OK(put(t, 2, 8000));               /* known: the second one goes */
-    CHECK_STATUS(put(t, 9, 90000), PC_MISS); /* refused */
+    CHECK_STATUS(put(t, 2, 8000), PC_EXISTS); /* known: the second one goes */
+    CHECK_STATUS(put(t, 9, 90000), PC_MISS);  /* refused */
     CHECK_INT(atomic_load(&wiped) - zeroed_before, 2);
     pc_segment *held = get(t, 2, &reason);
     CHECK_OK(put(t, 3, 8000)); /* evicts 1 */
@@ -438,7 +438,7 @@ static void telling(void)
                     1, 8000, &reason));
     CHECK(pc__ram_tier_has_content(t, &content));
     CHECK_OK(put(t, 2, 8000));
-    CHECK_OK(put(t, 2, 8000));
+    CHECK_STATUS(put(t, 2, 8000), PC_EXISTS);
     pc__segment_unref(get(t, 2, &reason));
     CHECK(!n.kept);
     CHECK_OK(put(t, 3, 8000));

@@ -158,7 +158,7 @@ pc_status pc__ram_tier_put(pc__ram_tier *t, const pc__entry_desc *desc, pc_segme
         report_event(t, PC_EVENT_STORE_FAILED, *reason, &desc->key, segment->tokens, bytes);
     else if (!there)
         report_event(t, PC_EVENT_STORE, PC_REASON_NONE, &desc->key, segment->tokens, bytes);
-    return status;
+    return there ? PC_EXISTS : status;
 }
 
 /* ------------------------------------------------------- room without an entry */

@@ -34,8 +34,8 @@ void pc__ram_tier_free(pc__ram_tier *tier); /* NULL does nothing */
 pc_status pc__ram_tier_get(pc__ram_tier *tier, const pc__id *key, const int32_t *tokens,
                            size_t count, pc_segment **out, uint32_t *reason);
 /* Takes a reference. PC_MISS: not stored, *reason is PC_REASON_NO_ROOM or PC_REASON_QUOTA (no
- * error). If the key is there already, the first segment stays, and *winner (may be NULL) gets a
- * reference on that. */
+ * error). PC_EXISTS: the key is there already, the first segment stays, and *winner (may be NULL)
+ * gets a reference on that. */
 pc_status pc__ram_tier_put(pc__ram_tier *tier, const pc__entry_desc *desc, pc_segment *segment,
                            pc_segment **winner, uint32_t *reason);
 /* Reserves room for a load before its memory is allocated. Evicts as a put would; what is evicted

@@ -1,9 +1,8 @@
 //! The cache: tiers, statistics, events, pins, quotas.
-use crate::call::{data_of, filled_text, last_border, make, run, Handle, Keep};
+use crate::call::{data_of, filled_text, last_border, make, may_be_of_cache, run, Handle, Keep};
 use crate::{
     sys, CacheOptions, CacheStats, Context, Event, FindOptions, Result, Tier, TierStats, Tiers,
 };
-use std::cell::Cell;
 use std::mem::ManuallyDrop;
 use std::os::raw::c_void;
 use std::ptr;
@@ -54,21 +53,14 @@ impl std::fmt::Debug for CacheEvents {
     }
 }
 
-thread_local! {
-    /// This thread is in a function of CacheEvents.
-    static TELLING: Cell<bool> = const { Cell::new(false) };
-}
-
 /// Runs one function, unless it has panicked before.
 fn tell(failed: &AtomicBool, function: impl FnOnce()) {
     if failed.load(Ordering::Relaxed) {
         return;
     }
-    let before = TELLING.with(|telling| telling.replace(true));
     if !last_border(function) {
         failed.store(true, Ordering::Relaxed);
     }
-    TELLING.with(|telling| telling.set(before));
 }
 
 unsafe extern "C" fn give_event(user: *mut c_void, event: *const sys::pc_event) {
@@ -98,8 +90,8 @@ impl Drop for Owned {
     fn drop(&mut self) {
         // SAFETY: each is dropped once, here.
         unsafe { ManuallyDrop::drop(&mut self.handle) };
-        // On a thread of the cache, in a function of it, the cache ends later: its functions stay.
-        if !TELLING.try_with(Cell::get).unwrap_or(true) {
+        // On a thread of the cache, the cache ends later: its functions stay.
+        if !may_be_of_cache() {
             // SAFETY: as above.
             unsafe { ManuallyDrop::drop(&mut self.events) };
         }

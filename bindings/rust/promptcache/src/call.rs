@@ -3,7 +3,7 @@
 use crate::error::{check, Error, Result};
 use crate::{sys, Salt, Sampling};
 use std::any::Any;
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::ffi::{CStr, CString};
 use std::os::raw::{c_char, c_void};
 use std::panic::{catch_unwind, resume_unwind, AssertUnwindSafe};
@@ -88,9 +88,12 @@ pub(crate) fn make<T: Object>(
     try_make(call)?.map_err(|status| Error::of_status(status, "nothing was made".to_string()))
 }
 
+/// What a panic carries.
+type Panic = Box<dyn Any + Send>;
+
 thread_local! {
     /// A callback of a call of this thread has panicked. The call's return resumes that.
-    static PANIC: RefCell<Option<Box<dyn Any + Send>>> = const { RefCell::new(None) };
+    static PANIC: RefCell<Option<Panic>> = const { RefCell::new(None) };
 }
 
 /// Calls the library. If a callback panicked on this thread meanwhile, that goes on from here.
@@ -112,14 +115,48 @@ pub(crate) fn run(call: impl FnOnce() -> sys::pc_status) -> Result<sys::pc_statu
 pub(crate) fn border<T>(failed: T, callback: impl FnOnce() -> T) -> T {
     catch_unwind(AssertUnwindSafe(callback)).unwrap_or_else(|panic| {
         set_error("a callback panicked");
-        let _ = PANIC.try_with(|slot| *slot.borrow_mut() = Some(panic));
+        // of several panics in a call, the first goes on
+        if let Some(later) = PANIC.try_with(|slot| keep_first(slot, panic)).ok().flatten() {
+            discard(later);
+        }
         failed
     })
 }
 
+fn keep_first(slot: &RefCell<Option<Panic>>, panic: Panic) -> Option<Panic> {
+    let mut slot = slot.borrow_mut();
+    if slot.is_some() {
+        return Some(panic);
+    }
+    *slot = Some(panic);
+    None
+}
+
+/// Drops what a panic carries, which may panic itself.
+fn discard(panic: Panic) {
+    if let Err(again) = catch_unwind(AssertUnwindSafe(|| drop(panic))) {
+        std::mem::forget(again);
+    }
+}
+
+thread_local! {
+    /// This thread is in a callback that no call waits for. It may be a thread of a cache.
+    static APART: Cell<bool> = const { Cell::new(false) };
+}
+
+/// Whether this thread may be one of a cache, which then ends after `pc_cache_free` has returned.
+pub(crate) fn may_be_of_cache() -> bool {
+    APART.try_with(Cell::get).unwrap_or(true)
+}
+
 /// Runs a callback that no call waits for. A panic ends here; the panic hook has shown it.
 pub(crate) fn last_border(callback: impl FnOnce()) -> bool {
-    catch_unwind(AssertUnwindSafe(callback)).is_ok()
+    let before = APART.try_with(|apart| apart.replace(true));
+    let result = catch_unwind(AssertUnwindSafe(callback)).map_err(discard);
+    if let Ok(before) = before {
+        let _ = APART.try_with(|apart| apart.set(before));
+    }
+    result.is_ok()
 }
 
 /// Says why a callback fails.

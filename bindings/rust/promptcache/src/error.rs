@@ -32,6 +32,11 @@ impl Error {
         Error { status: Status::Invalid, text: text.into(), place: None }
     }
 
+    /// As invalid, of objects that do not belong together.
+    pub(crate) fn mismatch(text: &str) -> Error {
+        Error::of_status(sys::PC_ERR_MISMATCH, text.to_string())
+    }
+
     pub(crate) fn of_status(status: sys::pc_status, text: String) -> Error {
         Error { status: status.into(), text, place: None }
     }

@@ -44,6 +44,10 @@ impl Prompt {
         call: impl FnOnce(*mut *mut sys::pc_prompt, *const *mut sys::pc_schema) -> sys::pc_status,
     ) -> Result<Prompt> {
         let first = schemas.first().ok_or_else(|| Error::invalid("a prompt needs a schema"))?;
+        // C does not say which one the prompt took, and sizes of memory follow from its model
+        if schemas.iter().any(|schema| schema.model.as_ptr() != first.model.as_ptr()) {
+            return Err(Error::mismatch("the schemas of a prompt are of different models"));
+        }
         let list: Vec<_> = schemas.iter().map(|schema| schema.as_ptr()).collect();
         Ok(Self::of(make(|out| call(out, list.as_ptr()))?, &first.model))
     }

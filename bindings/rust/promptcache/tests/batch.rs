@@ -195,6 +195,39 @@ fn a_panic_ends_its_sequence_alone() {
     assert_eq!(batch[failing].finish(), Finish::StopToken);
 }
 
+/// What a panic carries, and cannot be dropped without another one.
+struct Stubborn;
+
+impl Drop for Stubborn {
+    fn drop(&mut self) {
+        panic!("in a drop");
+    }
+}
+
+#[test]
+fn of_several_panics_the_first_goes_on() {
+    let demo = Demo::new();
+    let mut batch = Batch::new(&demo.model, &BatchOptions::default()).unwrap();
+    let prompt = demo.prompt();
+    for index in 0..2 {
+        let callbacks = Callbacks::new().on_token(move |_| -> () {
+            if index == 0 {
+                panic!("the first");
+            }
+            std::panic::panic_any(Stubborn)
+        });
+        let sequence = Sequence::new(&prompt, &demo.cache, &kept(), callbacks).unwrap();
+        batch.add(sequence).unwrap();
+    }
+    let panic = catch_unwind(AssertUnwindSafe(|| batch.run().unwrap())).unwrap_err();
+    assert_eq!(panic.downcast_ref(), Some(&"the first"));
+    batch.run().unwrap();
+    // one that no call waits for
+    let events = CacheEvents::new().on_event(|_| std::panic::panic_any(Stubborn));
+    let cache = Cache::with_events(&demo.context, &CacheOptions::default(), events).unwrap();
+    assert_eq!(prompt.answer(&cache, &short()).unwrap().text, ANSWER);
+}
+
 #[test]
 fn a_batch_refuses_and_gives_back() {
     let demo = Demo::new();

@@ -4,7 +4,9 @@ mod common;
 use common::{folder, kept, pml, root, short, Demo, ANSWER};
 use promptcache::*;
 use std::sync::atomic::{AtomicU32, Ordering};
-use std::sync::Arc;
+use std::sync::mpsc::channel;
+use std::sync::{Arc, Barrier, Mutex};
+use std::time::Duration;
 
 fn numbers(count: usize, seed: u32) -> Vec<f32> {
     let mut state = seed.wrapping_mul(2_654_435_761).wrapping_add(1);
@@ -239,6 +241,78 @@ fn states_of_another_runtime() {
     records.verify(0).unwrap();
     records.remove(0).unwrap();
     assert!(records.get(1).is_err());
+}
+
+/// A block with a reference to a cache, which goes with it when it may.
+struct Last(Vec<u8>, Option<Cache>, Arc<Barrier>);
+
+impl AsRef<[u8]> for Last {
+    fn as_ref(&self) -> &[u8] {
+        &self.0
+    }
+}
+
+impl Drop for Last {
+    fn drop(&mut self) {
+        self.2.wait();
+        drop(self.1.take());
+    }
+}
+
+#[test]
+fn a_cache_may_go_with_a_block_on_its_own_thread() {
+    let context = Context::new(&ContextOptions::default().threads(1)).unwrap();
+    let (live, written) = (Arc::new(AtomicU32::new(1)), Arc::new(Barrier::new(2)));
+    let (of_events, gate) = (Counted(Vec::new(), live.clone()), written.clone());
+    let (told, was_told) = channel();
+    let told = Mutex::new(told);
+    let events = CacheEvents::new().on_event(move |event| {
+        assert!(of_events.0.is_empty());
+        let told = told.lock().unwrap();
+        if event.kind == EventKind::Store && event.tier == Tier::Disk {
+            told.send(event.key).unwrap();
+            if event.key == [1; 32] {
+                gate.wait(); // the thread has the segment still
+            }
+        }
+    });
+    let options = CacheOptions::default().disk_path(folder().to_str().unwrap()).io_threads(1);
+    let cache = Cache::with_events(&context, &options, events).unwrap();
+    let shape = StatesShape::default().model([7; 32]).architecture("other");
+    let shape = shape.layout(Layout::Other(300));
+    let shape = shape.layers(1).kv_heads(1).k_dim(4).v_dim(4).dtype(Dtype::F32);
+    let may_drop = Arc::new(Barrier::new(2));
+    let block = Last(vec![1; 100], Some(cache.clone()), may_drop.clone());
+    let first = Segment::wrap(&context, &shape, &[1], &[], vec![block]).unwrap();
+    let second = Segment::wrap(&context, &shape, &[2], &[], vec![vec![2; 100]]).unwrap();
+    let below = PutOptions::default().tiers(Tiers::DISK);
+    assert_eq!(cache.put(&[1; 32], &first, &below).unwrap(), Put::Stored);
+    assert_eq!(cache.put(&[2; 32], &second, &below).unwrap(), Put::Stored);
+    drop(first);
+    written.wait();
+    drop(cache);
+    may_drop.wait();
+    // the second one is written, and told, when nobody has the cache any more
+    let keys = [(); 2].map(|()| was_told.recv_timeout(Duration::from_secs(60)).unwrap());
+    assert_eq!(keys, [[1; 32], [2; 32]]);
+    assert_eq!(live.load(Ordering::SeqCst), 1); // the functions stay
+}
+
+#[test]
+fn a_prompt_has_schemas_of_one_model() {
+    let (one, other) = (Demo::new(), Demo::new());
+    let text = "<prompt schema=\"b\"><note/> The desk of</prompt>";
+    let schema = |demo: &Demo, name: &str| {
+        let text =
+            format!("<schema name=\"{name}\"><module name=\"note\">A note.</module></schema>");
+        Schema::parse(&demo.model, &text).unwrap()
+    };
+    let (a, b) = (schema(&one, "a"), schema(&other, "b"));
+    let error = Prompt::parse(&[&a, &b], text).unwrap_err();
+    assert_eq!(error.status(), Status::Mismatch);
+    let same = schema(&one, "b");
+    let prompt = Prompt::parse(&[&a, &same], text).unwrap();
+    assert!(embed(&[&prompt], None, &EmbedOptions::default(), None).is_ok());
 }
 
 #[test]

@@ -1,4 +1,5 @@
-#![doc = include_str!("../README.md")]
+// the test of the pages runs the snippets
+#![cfg_attr(not(doctest), doc = include_str!("../README.md"))]
 //!
 //! # Objects and threads
 //!

@@ -1,6 +1,5 @@
 //! Catches: shared objects that threads may not share, calls in any order that break something.
-mod common;
-use common::{kept, short, Demo, ANSWER};
+use crate::common::{kept, short, Demo, ANSWER};
 use promptcache::*;
 
 #[test]

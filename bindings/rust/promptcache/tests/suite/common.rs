@@ -1,5 +1,4 @@
 //! The demo model and its documents.
-#![allow(dead_code)]
 use promptcache::*;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicU32, Ordering};

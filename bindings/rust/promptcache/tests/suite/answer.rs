@@ -1,8 +1,7 @@
 //! Catches: an answer that is not that of the C example, text that is lost or given twice, errors
 //! without code, text or place, requests that functions and tokens do not end, panics that are lost
 //! or leave something behind.
-mod common;
-use common::{folder, pml, root, short, Demo, ANSWER};
+use crate::common::{folder, pml, root, short, Demo, ANSWER};
 use promptcache::*;
 use std::ops::ControlFlow;
 use std::panic::{catch_unwind, AssertUnwindSafe};

@@ -1,7 +1,6 @@
 //! Catches: slices of a wrong size that reach the library, results that are not those of a plain
 //! computation, memory that is not given back, lists and builders that lose something.
-mod common;
-use common::{folder, kept, pml, root, short, Demo, ANSWER};
+use crate::common::{folder, kept, pml, root, short, Demo, ANSWER};
 use promptcache::*;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::mpsc::channel;

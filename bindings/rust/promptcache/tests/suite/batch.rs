@@ -1,8 +1,7 @@
 //! Catches: conversations of a batch that get each other's text, copies that are not like their
 //! original, saved sequences that do not come back, sequences that nobody cancels, panics that take
 //! other sequences along, objects that must be dropped in an order.
-mod common;
-use common::{folder, kept, short, Demo, ANSWER};
+use crate::common::{folder, kept, short, Demo, ANSWER};
 use promptcache::*;
 use std::panic::{catch_unwind, AssertUnwindSafe};
 use std::sync::{Arc, Mutex};

@@ -1,0 +1,6 @@
+//! The tests of the crate: one program, so that it is linked once.
+mod answer;
+mod batch;
+mod common;
+mod states;
+mod threads;

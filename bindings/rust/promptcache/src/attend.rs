@@ -204,7 +204,8 @@ pub struct Attend {
 }
 
 impl Plan {
-    /// Makes a plan of packed runs and rows. Everything is copied.
+    /// Makes a plan of packed runs and rows. Everything is copied. The context's backend must be
+    /// "cpu": others read and write memory of their devices, which no slice is.
     ///
     #[doc = c_doc!(pc_plan_new)]
     pub fn new(
@@ -213,6 +214,14 @@ impl Plan {
         runs: &[Run<'_>],
         rows: &[Row],
     ) -> Result<Plan> {
+        if !context.on_host {
+            // it would take addresses of the host for those of its device, unchecked
+            return Err(Error::of_status(
+                sys::PC_ERR_UNSUPPORTED,
+                "a plan needs a context of backend \"cpu\"; for devices there is promptcache::sys"
+                    .to_string(),
+            ));
+        }
         let raw_shape = shape.sys()?;
         let mut raw_runs = Vec::with_capacity(runs.len());
         for run in runs {
@@ -247,8 +256,7 @@ impl Plan {
     }
 
     /// Attention of all rows of one layer: queries `q` `[row][head][k_dim]` over packed `runs` to
-    /// `out` `[row][head][v_dim]`, and log-sum-exps `[row][head]`, if wanted. Memory is the host's,
-    /// which contexts of backend "cpu" compute with.
+    /// `out` `[row][head][v_dim]`, and log-sum-exps `[row][head]`, if wanted.
     ///
     #[doc = c_doc!(pc_attend)]
     pub fn attend(

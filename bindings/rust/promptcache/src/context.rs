@@ -9,6 +9,8 @@ use std::sync::{Arc, Mutex};
 #[derive(Clone)]
 pub struct Context {
     handle: Arc<Handle<sys::pc_context>>,
+    /// The backend computes in memory of the host.
+    pub(crate) on_host: bool,
 }
 
 type Log = Box<dyn Fn(LogLevel, &str) + Send + Sync>;
@@ -23,6 +25,16 @@ unsafe extern "C" fn log_line(user: *mut c_void, level: u32, line: *const c_char
         let (log, line) = unsafe { (&*user.cast::<Log>(), CStr::from_ptr(line)) };
         log(level.into(), &line.to_string_lossy());
     });
+}
+
+/// Whether the backend is "cpu", as the library chooses it: by the option, else by PC_BACKEND.
+fn computes_on_host(options: &ContextOptions) -> bool {
+    match &options.backend {
+        Some(name) => name == "cpu",
+        None => {
+            std::env::var_os("PC_BACKEND").map_or(true, |name| name.is_empty() || name == "cpu")
+        }
+    }
 }
 
 impl Context {
@@ -47,7 +59,7 @@ impl Context {
     }
 
     fn with(options: &ContextOptions, log: Option<&'static Log>) -> Result<Context> {
-        let mut keep = Keep::default();
+        let (mut keep, on_host) = (Keep::default(), computes_on_host(options));
         let mut raw = options.raw(&mut keep)?;
         if let Some(log) = log {
             raw.log = Some(log_line);
@@ -55,7 +67,7 @@ impl Context {
         }
         // SAFETY: `raw` and what it points to live through the call.
         let handle = make(|out| unsafe { sys::pc_context_new(out, &raw) })?;
-        Ok(Context { handle: Arc::new(handle) })
+        Ok(Context { handle: Arc::new(handle), on_host })
     }
 
     /// The object of C, for calls of [`sys`]. Borrowed from this one.

@@ -90,6 +90,11 @@ fn attention_over_runs_of_the_application() {
     let rope = Attend { rope: Some(rope), ..Attend::default() };
     invalid(plan.attend(&pages, &q, &mut out, None, &rope));
     invalid(runs[0].read(99, 2, &mut back_k, &mut back_v, KvOrder::NHD));
+    // where there is a device: its backend would take these addresses for its own
+    if let Ok(device) = Context::new(&ContextOptions::default().backend("cuda")) {
+        let error = Plan::new(&device, &shape, &lists, &[]).unwrap_err();
+        assert_eq!(error.status(), Status::Unsupported);
+    }
     assert!(Pages::new(&shape.k_dim(0), 5).is_err());
 }
 

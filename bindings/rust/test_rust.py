@@ -9,8 +9,9 @@ pages      the snippets of doc/rust.md and of the front page. Catches: one that 
            the page says.
 examples   the programs. Catches: an answer that is not that of the C examples.
 package    the lists of files of the packages. Catches: metadata that a registry would refuse.
-installed  a program against an installation, found by pkg-config; with PC_TEST_LONG=1 also linked
-           statically. Catches: a build script that does not find the library.
+installed  a program against an installation, found by pkg-config, dynamic and static; with
+           PC_TEST_LONG=1 that of the front page, else a small one. Catches: a build script that
+           does not find the library.
 """
 import json
 import os
@@ -42,6 +43,11 @@ fn demo() -> Demo {
     let schema = Schema::load(&model, "examples/pml/employees.pml").unwrap();
     let prompt = Prompt::load(&[&schema], "examples/pml/employees-prompt.pml").unwrap();
     Demo { context, model, cache, prompt }
+}
+"""
+VERSION = """fn main() {
+    let version = unsafe { std::ffi::CStr::from_ptr(promptcache_sys::pc_version()) };
+    println!("{}", version.to_str().unwrap());
 }
 """
 
@@ -205,8 +211,14 @@ def installed(cargo, cmake):
         shutil.rmtree(path, ignore_errors=True)
     subprocess.run([cmake, "--install", cargo.build, "--prefix", prefix], check=True,
                    stdout=subprocess.DEVNULL)
-    write(os.path.join(folder, "Cargo.toml"), manifest("installed"))
-    program = next(snippets(os.path.join(HERE, "promptcache", "README.md")))[1]
+    program, answer = VERSION, r"^0\.\d+\.\d+$"
+    toml = manifest("installed")
+    if os.environ.get("PC_TEST_LONG"):
+        program = next(snippets(os.path.join(HERE, "promptcache", "README.md")))[1]
+        answer = r"The desk of Peter Novak is 368\.\n0 of 601 tokens"
+    else:  # the crate that finds the library
+        toml = re.sub(r"\bpromptcache(?= =|\")", "promptcache-sys", toml)
+    write(os.path.join(folder, "Cargo.toml"), toml)
     write(os.path.join(folder, "src", "main.rs"), program)
     del cargo.environment["PROMPTCACHE_LIB_DIR"]
     del cargo.environment["PROMPTCACHE_INCLUDE_DIR"]
@@ -214,16 +226,13 @@ def installed(cargo, cmake):
     cargo.environment["PKG_CONFIG_PATH"] = os.path.join(prefix, "lib", "pkgconfig")
     cargo.find_in(os.path.join(prefix, "lib"))
     built = os.path.join(cargo.environment["CARGO_TARGET_DIR"], "debug", "installed")
-    kinds = ["0"]
-    if (os.environ.get("PC_TEST_LONG")
-            and os.path.isfile(os.path.join(prefix, "lib", "libpromptcache.a"))):
-        kinds.append("1")
+    kinds = ["0"] + ["1"] * os.path.isfile(os.path.join(prefix, "lib", "libpromptcache.a"))
     for static in kinds:
         cargo.environment["PROMPTCACHE_STATIC"] = static
         cargo.run("build", "--offline", "--quiet", cwd=folder)
         made = subprocess.run([built], cwd=ROOT, env=cargo.environment, check=True,
                               capture_output=True, text=True).stdout
-        expect(made, r"The desk of Peter Novak is 368\.\n0 of 601 tokens")
+        expect(made, answer)
     cargo.environment["PKG_CONFIG_PATH"] = folder
     failed = subprocess.run([cargo.cargo, "build", "--offline"], cwd=folder, check=False,
                             env=cargo.environment, capture_output=True, text=True)

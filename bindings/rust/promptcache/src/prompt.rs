@@ -52,7 +52,8 @@ impl Prompt {
         Ok(Self::of(make(|out| call(out, list.as_ptr()))?, &first.model))
     }
 
-    /// Reads a prompt from a file, with the default options. It holds the schema that it names.
+    /// Reads a prompt from a file, with the default options. It holds the schema that it names. All
+    /// schemas must be of one model.
     ///
     #[doc = c_doc!(pc_prompt_load)]
     pub fn load(schemas: &[&Schema], path: impl AsRef<Path>) -> Result<Prompt> {

@@ -3,8 +3,8 @@
 
     test_rust.py PART CARGO BUILD CMAKE
 
-crates     all tests of the crates, and the snippets of their comments. Catches: generated files that do not
-           compile or are not as C lays structs out, a safe interface that is none.
+crates     all tests of the crates, and the snippets of their comments. Catches: generated files
+           that do not compile or are not as C lays structs out, a safe interface that is none.
 pages      the snippets of doc/rust.md and of the front page. Catches: one that does not do what
            the page says.
 examples   the programs. Catches: an answer that is not that of the C examples.

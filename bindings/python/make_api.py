@@ -295,7 +295,7 @@ class Interface:
                        text)
             elif kind.rstrip(" *").replace("const ", "") in HANDLES:
                 what = HANDLES[kind.rstrip(" *").replace("const ", "")]
-                yield name, f'("handle", "{name}")', what, text
+                yield name, f'("handle", "{name}", "{what}")', what, text
             elif kind in ("float", "double"):
                 yield name, f'("number", "{name}")', "float", text
             elif text.startswith("1: "):

@@ -18,6 +18,7 @@ int32_t pcpy_poll(void *user);
 void pcpy_poll_reset(void);
 pc_status pcpy_stream(pc_batch *batch, pc_sequence *sequence, size_t done, const char **text,
                       size_t *size, int64_t wait_us);
+void pcpy_end(void);
 """
 # pcpy_poll is the `cancelled` of calls that were given none: so that Ctrl-C ends them. It asks
 # Python, which looks for signals then, once in 5 ms; what asks it may ask it thousands of times.
@@ -25,7 +26,12 @@ pc_status pcpy_stream(pc_batch *batch, pc_sequence *sequence, size_t done, const
 # pcpy_stream steps until the sequence has more than `done` bytes of text, or the batch has ended.
 # Behind the first text it goes on for wait_us: a small model draws tokens faster than Python, whose
 # code has left the CPU's caches between two steps, should be asked to take them one by one.
+# pcpy_end is called when the interpreter is about to end: Python stops any other thread that asks for
+# the GIL from then on, so a thread of the library in a callback would never come back, and what waits
+# for it would wait forever. No function that any thread may call is called any more, and those that
+# have begun end first (a function that takes seconds is left alone).
 SHIMS_SOURCE = """
+#include <stdatomic.h>
 #include <time.h>
 
 static int32_t py_poll(void);
@@ -58,6 +64,17 @@ static void pcpy_poll_reset(void)
     pcpy_stopped = 0;
 }
 
+static atomic_int pcpy_ended;
+static atomic_int pcpy_inside;
+
+static void pcpy_end(void)
+{
+    const struct timespec pause = {0, 1000000};
+    atomic_store(&pcpy_ended, 1);
+    for (int i = 0; i < 2000 && atomic_load(&pcpy_inside); i++)
+        nanosleep(&pause, NULL);
+}
+
 static pc_status pcpy_stream(pc_batch *batch, pc_sequence *sequence, size_t done,
                              const char **text, size_t *size, int64_t wait_us)
 {
@@ -79,18 +96,45 @@ def extern(name, function):
     return f"{function['result']} {name}({arguments or 'void'});"
 
 
+def any_thread(name, function):
+    """Whether any thread may call it: a function that is told something, and no operation of an
+    engine."""
+    return function["result"] == "void" and "model_ops" not in name and not any(
+        "(*)" in argument["type"] for argument in function["arguments"])
+
+
+def guarded(name, function):
+    """The function in front of one that any thread may call: it returns nothing, so it can be left
+    out. Declaration and source."""
+    types = [argument["type"] for argument in function["arguments"]]
+    named = ", ".join(f"{kind} a{index}" for index, kind in enumerate(types))
+    given = ", ".join(f"a{index}" for index in range(len(types)))
+    head = f"void pc{name}({named or 'void'})"
+    return f"{head};", f"""
+static void {name}({', '.join(types) or 'void'});
+
+static {head}
+{{
+    atomic_fetch_add(&pcpy_inside, 1);
+    if (!atomic_load(&pcpy_ended))
+        {name}({given});
+    atomic_fetch_sub(&pcpy_inside, 1);
+}}
+"""
+
+
 def callbacks(api):
-    """C declarations of the functions that Python implements, of each signature one."""
+    """Names and types of the functions that Python implements, of each signature one."""
     for item in api["function_types"]:
-        yield extern("py_" + item["name"][3:], item)
+        yield "py_" + item["name"][3:], item
     for struct in api["structs"]:
         for field in struct["fields"]:
             if "function" in field and struct["header"] != "promptcache/bench.h":
-                yield extern(f"py_{struct['name'][3:]}_{field['name']}", field["function"])
+                yield f"py_{struct['name'][3:]}_{field['name']}", field["function"]
     for function in api["functions"]:
         for argument in function["arguments"]:
             if "function" in argument and function["header"] != "promptcache/bench.h":
-                yield extern(f"py_{function['name'][3:]}_{argument['name']}", argument["function"])
+                yield f"py_{function['name'][3:]}_{argument['name']}", argument["function"]
 
 
 def main():
@@ -102,10 +146,15 @@ def main():
     ffi = cffi.FFI()
     ffi.cdef(declarations)
     ffi.cdef(SHIMS)
-    ffi.cdef('extern "Python" {\nint32_t py_poll(void);\n' + "\n".join(callbacks(api)) + "\n}\n")
+    known = list(callbacks(api))
+    ffi.cdef('extern "Python" {\nint32_t py_poll(void);\n'
+             + "\n".join(extern(*one) for one in known) + "\n}\n")
+    guards = [guarded(*one) for one in known if any_thread(*one)]
+    ffi.cdef("\n".join(declaration for declaration, _ in guards))
     headers = [f"#include <{header['name']}>\n" for header in api["headers"]
                if header["name"] != "promptcache/bench.h"]
-    ffi.set_source("promptcache._raw", "".join(headers) + SHIMS_SOURCE)
+    ffi.set_source("promptcache._raw", "".join(headers) + SHIMS_SOURCE
+                   + "".join(source for _, source in guards))
     ffi.emit_c_code(out)
 
 

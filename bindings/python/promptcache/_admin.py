@@ -5,7 +5,8 @@ from typing import TYPE_CHECKING, Any, Iterator, List, Optional, Sequence, Union
 
 from . import _api
 from ._context import Context
-from ._core import NULL, Handle, Options, c_string, c_text, check, digest, make, new, ok, takes
+from ._core import (NULL, Handle, Options, c_string, c_text, check, digest, make, new, ok,
+                    pointer_of, takes)
 from ._errors import Error, NotFoundError, error_of
 from ._model import Model, token_array
 from ._raw import ffi, lib
@@ -170,8 +171,8 @@ class Systems(Handle):
             made._point("format", ffi.new("char[]", raw))
             made.c.format_size = len(raw)
         self.model = model
-        super().__init__(make(lib.pc_systems_new, "pc_systems", model._pointer, cache._pointer,
-                              made.c), (model, cache))
+        super().__init__(make(lib.pc_systems_new, "pc_systems", pointer_of(model, "Model", "model"),
+                              pointer_of(cache, "Cache", "cache"), made.c), (model, cache))
 
     def fill(self, name: str, system: Union[str, Sequence[int], Schema]) -> bool:
         """Adds a name or replaces its schema: by a text, by the tokens of everything before the

@@ -6,6 +6,7 @@ here, since numpy knows no bfloat16."""
 from __future__ import annotations
 
 import ctypes
+import sys
 from typing import TYPE_CHECKING, Any, NamedTuple, Optional, Tuple
 
 from ._api import DType
@@ -76,6 +77,10 @@ def _borrowed_class() -> Any:
                     memory = ffi.gc(ffi.cast("char *", address), _Holder(self))
                     plain = numpy.frombuffer(ffi.buffer(memory, size), dtype=self.dtype)
                     return plain.reshape(self.shape).__dlpack__()
+
+            def __reduce__(self) -> Any:
+                """Another process gets a plain array."""
+                return numpy.array(self, subok=False).__reduce__()
 
         _class = BorrowedArray
     return _class
@@ -178,11 +183,20 @@ def _dense(shape: Tuple[int, ...]) -> Tuple[int, ...]:
 def _of_numpy(array: Any) -> Memory:
     facts = array.__array_interface__
     size = array.dtype.itemsize
-    strides = facts["strides"]
-    return Memory(facts["data"][0], array.dtype.name, tuple(facts["shape"]),
-                  _dense(facts["shape"]) if strides is None
-                  else tuple(stride // size for stride in strides),
-                  size, 1, not facts["data"][1], array)
+    name = array.dtype.name if array.dtype.isnative else array.dtype.str
+    return Memory(facts["data"][0], name, tuple(facts["shape"]),
+                  _elements(facts["strides"], facts["shape"], size), size, 1,
+                  not facts["data"][1], array)
+
+
+def _elements(strides: Any, shape: Tuple[int, ...], size: int) -> Tuple[int, ...]:
+    """Strides in elements, of strides in bytes; None: without gaps."""
+    if strides is None:
+        return _dense(shape)
+    if not size or any(stride % size for stride in strides):
+        raise ValueError(f"strides of {tuple(strides)} bytes are no multiples of an element's "
+                         f"{size}; copy the array")
+    return tuple(stride // size for stride in strides)
 
 
 _FORMATS = {"f": "float32", "d": "float64", "e": "float16", "b": "int8", "B": "uint8", "c": "int8",
@@ -194,10 +208,18 @@ def _of_buffer(array: Any) -> Memory:
     view = memoryview(array)
     address = int(ffi.cast("uintptr_t", ffi.from_buffer(array))) if view.nbytes else 0
     shape = tuple(view.shape or ())
-    strides = tuple(stride // view.itemsize for stride in view.strides or ())
-    return Memory(address, _FORMATS.get(view.format, view.format), shape,
-                  strides if len(strides) == len(shape) else _dense(shape), view.itemsize, 1,
+    kind = view.format.lstrip("@=<" if sys.byteorder == "little" else "@=>!")
+    return Memory(address, _FORMATS.get(kind, view.format), shape,
+                  _elements(view.strides, shape, view.itemsize), view.itemsize, 1,
                   not view.readonly, (array, view))
+
+
+def host_memory(array: Any, name: str = "array", writable: bool = False) -> Memory:
+    """The memory of an array that the library reads or writes by itself."""
+    memory = memory_of(array, name, writable)
+    if memory.device not in (1, 3):
+        raise ValueError(f"{name}: the array lies on a device; copy it to the host")
+    return memory
 
 
 def memory_of(array: Any, name: str = "array", writable: bool = False) -> Memory:
@@ -220,9 +242,9 @@ def memory_of(array: Any, name: str = "array", writable: bool = False) -> Memory
 
 
 def dense(array: Any, name: str, shape: Optional[Tuple[int, ...]] = None,
-          dtype: Optional[str] = None, writable: bool = False) -> Memory:
+          dtype: Optional[str] = None, writable: bool = False, host: bool = False) -> Memory:
     """The memory of an array without gaps, of this shape and format."""
-    memory = memory_of(array, name, writable)
+    memory = (host_memory if host else memory_of)(array, name, writable)
     if not memory.contiguous:
         raise ValueError(f"{name}: the array has gaps; make it contiguous")
     if shape is not None and memory.shape != shape:

@@ -6,8 +6,9 @@ from typing import TYPE_CHECKING, Any, Dict, List, Optional, Union
 from typing import Sequence as Seq
 
 from . import _api
-from ._core import NULL, Callbacks, Handle, Options, check, digest, make, new, ok, takes
-from ._errors import Error, MissError, error_of
+from ._core import (NULL, Callbacks, Handle, Options, check, digest, make, new, ok,
+                    optional_pointer, pointer_of, takes)
+from ._errors import Error, MissError, StateError, error_of
 from ._messages import Message, message_array
 from ._model import Model, token_array
 from ._prompt import Prompt, generate_options
@@ -55,8 +56,8 @@ class Sequence(Handle):
                  **options: Unpack[_api.GenerateOptions]) -> None:
         made = generate_options(dict(options), "Sequence")
         self._keeps = bool(options.get("keep"))
-        pointer = make(lib.pc_sequence_new, "pc_sequence", prompt._pointer,
-                       cache._pointer if cache is not None else NULL, made.c)
+        pointer = make(lib.pc_sequence_new, "pc_sequence", pointer_of(prompt, "Prompt", "prompt"),
+                       optional_pointer(cache, "Cache", "cache"), made.c)
         self._begin(pointer, prompt.model, made.callbacks, (prompt, cache, made))
 
     def _begin(self, pointer: Any, model: Model, callbacks: Optional[Callbacks],
@@ -68,14 +69,6 @@ class Sequence(Handle):
         self._size = ffi.new("size_t *")  # where calls write a count, under the lock
         self.model = model
         super().__init__(pointer, keep)
-
-    def _destructor(self) -> Any:
-        shared = self._shared
-
-        def free(pointer: Any) -> None:
-            with shared.lock:
-                lib.pc_sequence_free(pointer)
-        return free
 
     @classmethod
     def _wrap(cls, pointer: Any, model: Model, callbacks: Optional[Callbacks],
@@ -226,7 +219,8 @@ class Sequence(Handle):
         Returns False if something had no room; the save before stays then."""
         made = Options("pc_save_options", dict(options), call="save")
         with self._shared.lock:
-            return ok(lib.pc_sequence_save(self._pointer, cache._pointer, digest(key), made.c))
+            return ok(lib.pc_sequence_save(self._pointer, pointer_of(cache, "Cache", "cache"),
+                                           digest(key), made.c))
 
     @classmethod
     @takes("pc_generate_options", "pc_sampling")
@@ -240,7 +234,8 @@ class Sequence(Handle):
         made = generate_options(dict(options), "load")
         saved = Options("pc_save_options", dict(save or {}), call="load")
         out, reason = ffi.new("pc_sequence **"), ffi.new("uint32_t *")
-        status = check(lib.pc_sequence_load(out, model._pointer, cache._pointer, digest(key),
+        status = check(lib.pc_sequence_load(out, pointer_of(model, "Model", "model"),
+                                            pointer_of(cache, "Cache", "cache"), digest(key),
                                             made.c, saved.c, reason))
         if status == lib.PC_MISS:
             miss = MissError(f"no sequence is saved under this key: {_api.Reason(reason[0])}")
@@ -292,15 +287,7 @@ class Batch(Handle):
         self._changed: List[Sequence] = []
         self._count = ffi.new("size_t *")
         self.model = model
-        super().__init__(make(lib.pc_batch_new, "pc_batch", model._pointer, made.c), model)
-
-    def _destructor(self) -> Any:
-        shared = self._shared
-
-        def free(pointer: Any) -> None:
-            with shared.lock:
-                lib.pc_batch_free(pointer)
-        return free
+        super().__init__(make(lib.pc_batch_new, "pc_batch", pointer_of(model, "Model", "model"), made.c), model)
 
     @property
     def sequences(self) -> List[Sequence]:
@@ -310,6 +297,10 @@ class Batch(Handle):
 
     def add(self, sequence: Sequence) -> Sequence:
         """Adds a sequence, and returns it."""
+        pointer_of(sequence, "Sequence", "sequence")
+        if sequence._batch not in (None, self):  # its lock is that batch's: never two batches' locks
+            raise StateError("the sequence is in another batch: remove it there first",
+                             lib.PC_ERR_STATE)
         with self._shared.lock, sequence._shared.lock:
             check(lib.pc_batch_add(self._pointer, sequence._pointer))
             sequence._shared.lock = self._shared.lock
@@ -319,6 +310,7 @@ class Batch(Handle):
 
     def remove(self, sequence: Sequence) -> None:
         """Removes a sequence, which may go on in another batch."""
+        pointer_of(sequence, "Sequence", "sequence")
         with self._shared.lock:
             check(lib.pc_batch_remove(self._pointer, sequence._pointer))
             self._forget(sequence)
@@ -387,4 +379,5 @@ def forget_sequence(model: Model, cache: Cache, key: bytes,
                     **options: Unpack[_api.SaveOptions]) -> bool:
     """Removes what was saved under a key. Returns whether there was something."""
     made = Options("pc_save_options", dict(options), call="forget_sequence")
-    return ok(lib.pc_sequence_forget(model._pointer, cache._pointer, digest(key), made.c))
+    return ok(lib.pc_sequence_forget(pointer_of(model, "Model", "model"),
+                                     pointer_of(cache, "Cache", "cache"), digest(key), made.c))

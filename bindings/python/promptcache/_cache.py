@@ -8,10 +8,11 @@ from typing import Union
 
 from . import _api
 from ._context import Context
-from ._core import NULL, Handle, Options, c_string, check, digest, make, new, ok, takes
+from ._core import (NULL, Handle, Options, c_string, check, digest, integers, make, new, ok,
+                    pointer_of, raw_bytes, takes)
 from ._errors import MissError
 from ._raw import ffi, lib
-from ._segment import Segment, States
+from ._segment import Segment, States, states_of
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
@@ -52,7 +53,7 @@ class Cache(Handle):
         context = context or Context.default()
         made = Options("pc_cache_options", dict(options), call="Cache")
         self._context = context
-        super().__init__(make(lib.pc_cache_new, "pc_cache", context._pointer, made.c),
+        super().__init__(make(lib.pc_cache_new, "pc_cache", pointer_of(context, "Context", "context"), made.c),
                          (context, made.callbacks))
         _open.add(self)
 
@@ -115,7 +116,7 @@ class Cache(Handle):
 
     def set_quota(self, tier: Union[_api.Tier, str], bytes: int, salt: bytes = b"") -> None:
         """Limits the bytes that one tenant's entries take in a tier. 0: `tenant_share` holds."""
-        memory = ffi.new("char[]", salt)
+        memory = ffi.new("char[]", raw_bytes(salt, "salt"))
         check(lib.pc_cache_set_quota(self._pointer, _api.Tier.of(tier), memory if salt else NULL,
                                      len(salt), bytes))
 
@@ -143,7 +144,7 @@ class Cache(Handle):
         if isinstance(states, Segment):
             status = lib.pc_cache_put(self._pointer, digest(key), states._pointer, made.c)
         else:
-            states._need_blocks()
+            states_of(states, "states")._need_blocks()
             status = lib.pc_cache_put_copy(self._pointer, digest(key), states._c, made.c)
         return _api.Status(check(status))
 
@@ -162,7 +163,8 @@ class Cache(Handle):
         """The same, but a miss raises MissError, with `reason`."""
         made = Options("pc_get_options", dict(options), call="get")
         info, out = new("pc_get_info"), ffi.new("pc_segment **")
-        status = check(lib.pc_cache_get(out, self._pointer, digest(key), expect._c, made.c, info))
+        status = check(lib.pc_cache_get(out, self._pointer, digest(key), states_of(expect, "expect")._c, made.c,
+                                        info))
         if status == lib.PC_MISS:
             raise _miss(key, info)
         segment = Segment._from_pointer(out[0], self._context)
@@ -175,6 +177,7 @@ class Cache(Handle):
         """Starts to load many entries, in this order, into arrays or as segments. `expect` says
         what they are, but for tokens and blocks."""
         listed = [Wanted(*one) for one in wanted]
+        states_of(expect, "expect")
         made = Options("pc_get_options", dict(options), call="get_many")
         array, keep = _entries(listed, expect)
         pointer = make(lib.pc_cache_get_many, "pc_load", self._pointer, expect._c, array,
@@ -187,6 +190,7 @@ class Cache(Handle):
         """Starts to load entries into free room of RAM, and does not wait. Returns how many loads
         have begun."""
         listed = [Wanted(*one)._replace(into=None) for one in wanted]
+        states_of(expect, "expect")
         made = Options("pc_get_options", dict(options), call="prefetch")
         array, keep = _entries(listed, expect)
         started = ffi.new("size_t *")
@@ -244,15 +248,15 @@ def _entries(wanted: List[Wanted], expect: States) -> Tuple[Any, List[Any]]:
     array = ffi.new("pc_get_entry[]", len(wanted)) if wanted else NULL
     for item, one in zip(array if wanted else (), wanted):
         key = ffi.new("uint8_t[32]", digest(one.key))
-        tokens = ffi.new("int32_t[]", list(one.tokens))
+        tokens = integers("int32_t[]", one.tokens, "tokens")
         keep += [key, tokens]
         item.key, item.tokens, item.token_count = key, tokens, len(one.tokens)
         if one.relative is not None:
-            relative = ffi.new("int64_t[]", list(one.relative))
+            relative = integers("int64_t[]", one.relative, "relative", len(one.tokens))
             keep.append(relative)
             item.relative = relative
         if one.into is not None:
-            memories = [dense(block, f"block {index}", writable=True)
+            memories = [dense(block, f"block {index}", writable=True, host=True)
                         for index, block in enumerate(one.into)]
             sizes = ffi.new("uint64_t[]", [memory.nbytes for memory in memories])
             blocks = ffi.new("void *[]", [memory.pointer for memory in memories])
@@ -343,14 +347,14 @@ def segment_key(base: bytes, tokens: Sequence[int], *, parent: Optional[bytes] =
     True
     """
     args = new("pc_key_segment_args")
-    keep = [ffi.new("uint8_t[32]", digest(base, "base")), ffi.new("int32_t[]", list(tokens))]
+    keep = [ffi.new("uint8_t[32]", digest(base, "base")), integers("int32_t[]", tokens, "tokens")]
     args.base, args.tokens, args.count = keep[0], keep[1], len(tokens)
     args.distance, args.offset = distance, offset
     if parent is not None:
         keep.append(ffi.new("uint8_t[32]", digest(parent, "parent")))
         args.parent = keep[-1]
     if relative is not None:
-        keep.append(ffi.new("int64_t[]", list(relative)))
+        keep.append(integers("int64_t[]", relative, "relative", len(tokens)))
         args.relative = keep[-1]
     out = ffi.new("uint8_t[32]")
     check(lib.pc_key_segment(out, args))
@@ -362,6 +366,8 @@ _open: weakref.WeakSet[Any] = weakref.WeakSet()
 
 @atexit.register
 def _close_all() -> None:
-    """Caches finish their writes before the interpreter ends, as in a program in C."""
+    """Caches finish their writes before the interpreter ends, as in a program in C. Threads of what
+    still holds one call no function of Python from then on."""
     for cache in list(_open):
         cache.close()
+    lib.pcpy_end()

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Any, List, NamedTuple, Optional, Sequence, Tup
 
 from . import _api
 from ._array import empty
-from ._core import NULL, Options, check, new, takes
+from ._core import NULL, Options, check, integers, new, optional_pointer, pointer_of, takes
 from ._model import Model, token_array
 from ._prompt import Prompt
 from ._raw import ffi, lib
@@ -44,10 +44,11 @@ def embed(prompts: Union[Prompt, Sequence[Prompt]], cache: Optional[Cache] = Non
     listed = [prompts] if isinstance(prompts, Prompt) else list(prompts)
     made = Options("pc_embed_options", dict(options), call="embed")
     made.interruptible()
+    array = ffi.new("pc_prompt *[]", [pointer_of(prompt, "Prompt", f"prompt {index}")
+                                      for index, prompt in enumerate(listed)])
     width = listed[0].model.info.hidden if listed else 0
     out, stats = empty((len(listed), width)), new("pc_embed_stats")
-    array = ffi.new("pc_prompt *[]", [prompt._pointer for prompt in listed])
-    check(lib.pc_embed(array, len(listed), cache._pointer if cache is not None else NULL, made.c,
+    check(lib.pc_embed(array, len(listed), optional_pointer(cache, "Cache", "cache"), made.c,
                        floats(out), stats))
     return Embeddings(out, _api.EmbedStats(stats))
 
@@ -73,7 +74,7 @@ def input_array(inputs: Sequence[Input]) -> Tuple[Any, List[Any]]:
         keep.append(ids)
         array[index].tokens, array[index].count = ids, len(tokens)
         if types is not None:
-            given = token_array(types)
+            given = token_array(types, len(tokens))
             keep.append(given)
             array[index].types = given
     return array, keep
@@ -106,8 +107,11 @@ def prefill(model: Model, inputs: Sequence[Input], *, embeddings: bool = True,
     """
     made = Options("pc_prefill_options", dict(options), call="prefill")
     made.interruptible()
+    pointer = pointer_of(model, "Model", "model")
     array, keep = input_array(inputs)
     info, count = model.info, len(inputs)
+    if options.get("map_layers") is not None and len(options["map_layers"]) != info.layers:
+        raise ValueError(f"map_layers: {len(options['map_layers'])} of {info.layers} layers")
     hidden = empty((count, info.hidden)) if embeddings else None
     scores = empty((count, info.classes or info.vocab)) if logits else None
     given = ffi.new("pc_segment *[]", count) if segments else NULL
@@ -116,7 +120,7 @@ def prefill(model: Model, inputs: Sequence[Input], *, embeddings: bool = True,
     buffers = [floats(one) if one is not None else NULL for one in (hidden, scores)]
     c.embeddings, c.logits = buffers
     c.segments, c.results, c.result_stride = given, results, ffi.sizeof("pc_memo_result")
-    check(lib.pc_prefill(model._pointer, array, ffi.sizeof("pc_input"), count, c, stats))
+    check(lib.pc_prefill(pointer, array, ffi.sizeof("pc_input"), count, c, stats))
     del keep
     return Prefilled(hidden, scores,
                      [Segment._from_pointer(one, model) for one in given] if segments else None,
@@ -157,17 +161,16 @@ def evaluate(model: Model, lanes: Sequence[Union[Lane, Sequence[int]]], *, logit
     >>> promptcache.evaluate(model, [lane])[0].logits.shape
     (1, 3030)
     """
+    pointer = pointer_of(model, "Model", "model")
     listed = [lane if isinstance(lane, Lane) else Lane(lane) for lane in lanes]
     array = ffi.new("pc_lane[]", len(listed)) if listed else NULL
     keep: List[Any] = []
     for index, lane in enumerate(listed):
         item, count = array[index], len(lane.tokens)
         spans, tokens = span_array(lane.spans), token_array(lane.tokens)
-        positions = ffi.new("int64_t[]", list(range(count) if lane.positions is None
-                                              else lane.positions))
-        if len(positions) != count:
-            raise ValueError(f"lane {index}: {len(positions)} positions of {count} tokens")
-        types = NULL if lane.types is None else token_array(lane.types)
+        positions = integers("int64_t[]", range(count) if lane.positions is None
+                             else lane.positions, f"lane {index}: positions", count)
+        types = NULL if lane.types is None else token_array(lane.types, count)
         keep += [spans, tokens, positions, types]
         item.spans, item.span_count, item.span_stride = (spans, len(lane.spans),
                                                          ffi.sizeof("pc_span"))
@@ -180,7 +183,7 @@ def evaluate(model: Model, lanes: Sequence[Union[Lane, Sequence[int]]], *, logit
     args.lanes, args.lane_count, args.lane_stride = array, len(listed), ffi.sizeof("pc_lane")
     args.visibility = _api.Visibility.of(visibility)
     args.rope_regime_length, args.logits, args.segments = rope_regime_length, buffer, given
-    check(lib.pc_eval(model._pointer, args))
+    check(lib.pc_eval(pointer, args))
     results, at = [], 0
     for index, lane in enumerate(listed):
         behind = at + len(lane.tokens)

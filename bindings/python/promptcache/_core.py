@@ -8,13 +8,15 @@ cdata: by `close`, or by the garbage collector. A call that is under way in anot
 reference, so `close` never takes an object away from it."""
 from __future__ import annotations
 
+import difflib
 import inspect
 import json
 import os
 import sys
 import threading
+import traceback
 import types
-from typing import Any, Callable, Dict, List, Optional, Tuple, Type, TypeVar
+from typing import Any, Callable, Dict, Iterable, List, Mapping, Optional, Tuple, Type, TypeVar
 
 from . import _api
 from ._errors import ClosedError, error_of
@@ -39,10 +41,19 @@ def failed(kind: Any, error: BaseException, trace: Any) -> None:
 
 
 def unraisable(kind: Any, error: BaseException, trace: Any) -> None:
-    """The same of a function whose caller takes no error, often in another thread."""
-    said: Any = types.SimpleNamespace(
-        exc_type=kind, exc_value=error, exc_traceback=trace, object=None,
-        err_msg="Exception ignored in a function that promptcache called")
+    """The same of a function whose caller takes no error, often in another thread. Ctrl-C is none
+    of its errors: the call that this thread is in raises it."""
+    if isinstance(error, KeyboardInterrupt):
+        _pending.setdefault(threading.get_ident(), error)
+        return
+    message = "Exception ignored in a function that promptcache called"
+    if sys.unraisablehook is sys.__unraisablehook__:  # which takes only what Python makes
+        if sys.stderr is not None:
+            print(message + ":", file=sys.stderr)
+            traceback.print_exception(kind, error, trace)
+        return
+    said: Any = types.SimpleNamespace(exc_type=kind, exc_value=error, exc_traceback=trace,
+                                      object=None, err_msg=message)
     sys.unraisablehook(said)
 
 
@@ -124,7 +135,11 @@ def _on_token(user: Any, token: Any) -> int:
 
 @extern("py_logits_fn", lib.PC_ERR_INTERNAL)
 def _on_logits(user: Any, sample: int, logits: Any, count: int) -> int:
-    return _answer(_functions(user)["on_logits"](sample, borrowed_floats(logits, count)))
+    function, floats = _functions(user)["on_logits"], ffi.buffer(logits, count * 4)
+    given = bytearray(floats)  # the function's own: it may keep them, the library's memory goes
+    answer = _answer(function(sample, float_array(given)))
+    floats[:] = given
+    return answer
 
 
 def _cancelled(user: Any) -> int:
@@ -161,43 +176,92 @@ def _on_disabled(user: Any, bucket: int, loss: float, limit: float) -> None:
     _functions(user)["on_disabled"](bucket, loss, limit)
 
 
-def borrowed_floats(pointer: Any, count: int) -> Any:
-    """Floats of the library as a numpy array, or as a memoryview where numpy is not installed. For
-    the time of a call only."""
-    buffer = ffi.buffer(pointer, count * 4)
+def float_array(memory: bytearray) -> Any:
+    """Memory as a numpy array of floats, or as a memoryview where numpy is not installed."""
     try:
         import numpy
     except ImportError:
-        return memoryview(buffer).cast("f")
-    return numpy.frombuffer(buffer, dtype=numpy.float32)
+        return memoryview(memory).cast("f")
+    return numpy.frombuffer(memory, dtype=numpy.float32)
 
 
 # ---- Options
 
 def c_string(value: Any, name: str = "text") -> bytes:
     """Text or a path as a string of C."""
-    raw = os.fspath(value)
+    try:
+        raw = os.fspath(value)
+    except TypeError:
+        raise TypeError(f"{name}: a str is needed, not {type(value).__name__}") from None
     if isinstance(raw, str):
         raw = raw.encode("utf-8", "surrogateescape")
-    if not isinstance(raw, bytes):
-        raise TypeError(f"{name}: a str is needed, not {type(value).__name__}")
     if b"\0" in raw:
         raise ValueError(f"{name}: has a NUL")
     return raw
 
 
-def c_text(value: Any) -> bytes:
+def c_text(value: Any, name: str = "text") -> bytes:
     """Text that may have NULs, as bytes."""
     if isinstance(value, str):
         return value.encode("utf-8")
     if isinstance(value, (bytes, bytearray, memoryview)):
         return bytes(value)
-    raise TypeError(f"a str is needed, not {type(value).__name__}")
+    raise TypeError(f"{name}: a str is needed, not {type(value).__name__}")
+
+
+def integers(kind: str, values: Any, name: str, count: Optional[int] = None) -> Any:
+    """A C array of whole numbers. count: how many it must have, since the library reads as many."""
+    if isinstance(values, (str, bytes)) or not hasattr(values, "__len__"):
+        raise TypeError(f"{name}: a list of int is needed, not {type(values).__name__}")
+    if count is not None and len(values) != count:
+        raise ValueError(f"{name}: {len(values)} numbers instead of {count}")
+    try:
+        return ffi.new(kind, list(values))
+    except (TypeError, OverflowError) as error:
+        raise type(error)(f"{name}: {error}") from None
+
+
+def pointer_of(value: Any, kind: str, name: str) -> Any:
+    """The pointer of an object of a class of this name. A wrong one gets an error that says so."""
+    try:
+        pointer = value._pointer
+        if ffi.typeof(pointer) is _pointer_type(kind):
+            return pointer
+    except AttributeError:
+        pass
+    raise TypeError(f"{name}: a {kind} is needed, not {_article(value)}")
+
+
+def optional_pointer(value: Any, kind: str, name: str) -> Any:
+    """The same of an object that may be None."""
+    return NULL if value is None else pointer_of(value, kind, name)
+
+
+def _article(value: Any) -> str:
+    return "None" if value is None else type(value).__name__
+
+
+_pointer_types: Dict[str, Any] = {}
+
+
+def _pointer_type(kind: str) -> Any:
+    known = _pointer_types.get(kind)
+    if known is None:
+        known = _pointer_types[kind] = ffi.typeof(f"pc_{kind.lower()} *")
+    return known
+
+
+def raw_bytes(value: Any, name: str) -> bytes:
+    """Bytes: not a number, of which bytes() makes zeros."""
+    try:
+        return bytes(memoryview(value))
+    except TypeError:
+        raise TypeError(f"{name}: bytes are needed, not {type(value).__name__}") from None
 
 
 def digest(value: Any, name: str = "key") -> bytes:
     """32 bytes."""
-    raw = bytes(value)
+    raw = raw_bytes(value, name)
     if len(raw) != 32:
         raise ValueError(f"{name}: {len(raw)} bytes instead of 32")
     return raw
@@ -227,24 +291,36 @@ def strings(texts: Any, keep: List[Any], name: str = "strings") -> Any:
     return array
 
 
+def c_function(name: str) -> Any:
+    """The C function that calls a Python function: of those that any thread may call, the one that
+    stops when the interpreter ends."""
+    guard = "pc" + name
+    return ffi.addressof(lib, guard) if hasattr(lib, guard) else getattr(lib, name)
+
+
 class Options:
     """A struct of options, with what its pointers point to. `c` is the pointer."""
 
     def __init__(self, struct: str, keywords: Dict[str, Any], *, call: str = "",
-                 callbacks: Optional[Callbacks] = None) -> None:
+                 callbacks: Optional[Callbacks] = None, near: Iterable[str] = ()) -> None:
+        """near: keywords that the call takes besides those of the struct."""
         self.c = new(struct)
         self.keep: List[Any] = []
+        self._counts: Dict[str, Tuple[str, int]] = {}
         self.callbacks = callbacks
         takes = _api.TAKES[struct]
         for keyword, value in keywords.items():
             if keyword not in takes:
                 raise TypeError(f"{call or struct}() got an unexpected keyword argument "
-                                f"{keyword!r}")
+                                f"{keyword!r}{_meant(keyword, [*takes, *near])}")
             if value is not None:
                 try:
                     self._set(keyword, takes[keyword][0], value)
-                except (TypeError, OverflowError) as error:
-                    raise type(error)(f"{keyword}: {error}") from None
+                except (TypeError, OverflowError, ValueError) as error:
+                    said = str(error)
+                    if isinstance(error, (ClosedError, UnicodeError)) or said.startswith(keyword):
+                        raise
+                    raise type(error)(f"{keyword}: {said}") from None
 
     def _set(self, keyword: str, how: Tuple[Any, ...], value: Any) -> None:
         c, kind, field = self.c, how[0], how[1]
@@ -256,7 +332,7 @@ class Options:
         elif kind == "enum":
             setattr(c, field, how[2].of(value))
         elif kind == "handle":
-            setattr(c, field, value._pointer)
+            setattr(c, field, pointer_of(value, how[2], keyword))
             self.keep.append(value)
         elif kind == "call":
             self._call(keyword, how, value)
@@ -281,33 +357,46 @@ class Options:
     def _set_array(self, keyword: str, how: Tuple[Any, ...], value: Any) -> None:
         c, kind, field = self.c, how[0], how[1]
         if kind == "sized":
-            raw = c_text(value)
+            raw = c_text(value, keyword)
             self._point(field, ffi.new("char[]", raw))
             setattr(c, how[2], len(raw))
         elif kind == "bytes":
-            self._point(field, ffi.new("char[]", bytes(value)))
-            setattr(c, how[2], len(value))
+            raw = raw_bytes(value, keyword)
+            self._point(field, ffi.new("char[]", raw))
+            setattr(c, how[2], len(raw))
         elif kind == "digest":
             self._point(field, ffi.new("uint8_t[32]", digest(value, keyword)))
         elif kind == "strings":
             setattr(c, field, strings(value, self.keep, keyword))
             setattr(c, how[2], len(value))
         elif kind == "array":
-            self._point(field, ffi.new(how[3], [int(one) for one in value]))
+            self._point(field, integers(how[3], value, keyword))
             if how[2]:
-                setattr(c, how[2], len(value))
+                self._count(keyword, how[2], len(value))
         elif kind == "salts":
             array = ffi.new("pc_salt[]", len(value))
-            for item, (first, data) in zip(array, value):
-                memory = ffi.new("char[]", bytes(data))
+            for item, one in zip(array, value):
+                if not isinstance(one, (tuple, list)) or len(one) != 2:
+                    raise TypeError("pairs of a first position and bytes are needed")
+                raw = raw_bytes(one[1], "the second of a pair")
+                memory = ffi.new("char[]", raw)
                 self.keep.append(memory)
-                item.first, item.data, item.size = first, memory if data else NULL, len(data)
+                item.first, item.data, item.size = one[0], memory if raw else NULL, len(raw)
             self._point(field, array)
             c.salt_stride, c.salt_count = ffi.sizeof("pc_salt"), len(value)
         elif kind == "bias":
-            self._point("bias_tokens", ffi.new("int32_t[]", [int(token) for token in value]))
+            if not isinstance(value, Mapping):
+                raise TypeError("a mapping of token ids to numbers is needed")
+            self._point("bias_tokens", integers("int32_t[]", list(value), keyword))
             self._point("bias_values", ffi.new("float[]", [float(v) for v in value.values()]))
             c.bias_count = len(value)
+
+    def _count(self, keyword: str, field: str, count: int) -> None:
+        """The length of an array, of which several may have one: the library reads them all."""
+        known = self._counts.setdefault(field, (keyword, count))
+        if known[1] != count:
+            raise ValueError(f"{keyword}: {count} numbers, but {known[1]} of {known[0]}")
+        setattr(self.c, field, count)
 
     def _call(self, keyword: str, how: Tuple[Any, ...], function: Any) -> None:
         if not callable(function):
@@ -315,7 +404,7 @@ class Options:
         if self.callbacks is None:
             self.callbacks = Callbacks()
         self.callbacks.functions[keyword] = function
-        setattr(self.c, how[1], getattr(lib, how[3]))
+        setattr(self.c, how[1], c_function(how[3]))
         setattr(self.c, how[2], self.callbacks.user)
 
     def interruptible(self) -> None:
@@ -327,6 +416,12 @@ class Options:
             self.callbacks = self.callbacks or Callbacks()
             self.c.progress = lib.py_progress_fn
             self.c.progress_user = self.callbacks.user
+
+
+def _meant(keyword: str, known: Iterable[str]) -> str:
+    """The keyword that a wrong one was meant to be, for the error."""
+    near = difflib.get_close_matches(keyword, known, 1)
+    return f"; did you mean {near[0]!r}?" if near else ""
 
 
 POLL = ffi.addressof(lib, "pcpy_poll")

@@ -6,7 +6,8 @@ import threading
 from typing import TYPE_CHECKING, Any, Dict, Iterator, List, Optional
 
 from . import _api, _html
-from ._core import check
+from ._core import check, raise_pending
+from ._errors import CancelledError
 from ._raw import ffi, lib
 
 if TYPE_CHECKING:
@@ -70,6 +71,8 @@ class _Run:
         self.sequence = Sequence(prompt, cache, **keywords)
         self.batch = Batch(prompt.model)
         self.batch.add(self.sequence)
+        self.done = 0  # bytes of the text that somebody has got
+        self.stepping = self.closing = False
         self.said = ""
         self.stats: Optional[_api.Stats] = None
         self.error: Optional[BaseException] = None
@@ -77,17 +80,17 @@ class _Run:
     def pieces(self) -> Iterator[str]:
         """The text, piece by piece."""
         lock, step, buffer = self.lock, self.step, ffi.buffer
-        text, size, done = ffi.new("char **"), ffi.new("size_t *"), 0
+        text, size = ffi.new("char **"), ffi.new("size_t *")
         while self.stats is None:
             with lock:
                 if self.stats is not None:  # closed by another thread
                     break
-                sequence = self.sequence._cdata  # lives on if a callback closes the stream
-                status = step(self.batch._cdata, sequence, done, text, size, WAIT_US)
+                done, self.stepping = self.done, True
+                status = step(self.batch._cdata, self.sequence._cdata, done, text, size, WAIT_US)
                 now = size[0]
                 piece = buffer(text[0], now)[done:] if now > done else b""
-                done, sequence = now, None
-                if status and self.stats is None:
+                self.done, self.stepping = now, False
+                if status or self.closing:
                     self._end(status)
             if piece:
                 yield piece.decode("utf-8", "replace")
@@ -97,11 +100,13 @@ class _Run:
 
     def _end(self, status: int) -> None:
         try:
+            if not status:  # closed within a step that has not seen that
+                status = lib.pc_batch_step(self.batch._pointer)
             check(status)
             error: Optional[BaseException] = self.sequence.error
         except BaseException as raised:
             error = raised
-        self._finish(error)
+        self._finish(None if self.closing and isinstance(error, CancelledError) else error)
 
     def _finish(self, error: Optional[BaseException]) -> None:
         self.said = self.sequence.text
@@ -125,9 +130,12 @@ class _Run:
     def close(self) -> None:
         self.cancel()
         with self.lock:
-            if self.stats is None:
+            if self.stepping:  # by a function that the step calls: it ends behind it
+                self.closing = True
+            elif self.stats is None:
                 lib.pc_batch_step(self.batch._pointer)  # which only sees that it was cancelled
                 self._finish(None)
+                raise_pending()
 
 
 def _pump(run: _Run, loop: asyncio.AbstractEventLoop, queue: asyncio.Queue[Any]) -> None:

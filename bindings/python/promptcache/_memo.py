@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Any, List, Sequence, Union
 
 from . import _api
 from ._compute import Input, input_array
-from ._core import NULL, Handle, Options, c_string, check, new, takes
+from ._core import NULL, Handle, Options, c_string, check, new, pointer_of, takes
 from ._errors import StateError
 from ._model import Model
 from ._raw import ffi, lib
@@ -38,7 +38,7 @@ class Memo(Handle):
                  **options: Unpack[_api.MemoOptions]) -> None:
         made = Options("pc_memo_options", dict(options), call="Memo")
         out = ffi.new("pc_memo **")
-        status = check(lib.pc_memo_open(out, model._pointer, c_string(folder, "folder"), made.c))
+        status = check(lib.pc_memo_open(out, pointer_of(model, "Model", "model"), c_string(folder, "folder"), made.c))
         if status == lib.PC_AGAIN:
             raise StateError("another process is adding to this memo; read_only=True works",
                              lib.PC_ERR_STATE)

@@ -29,10 +29,10 @@ def _fill(item: Any, message: Message, keep: List[Any], index: int) -> None:
 
     if not isinstance(message, Mapping) or "role" not in message:
         raise TypeError(f"message {index}: a mapping with \"role\" is needed")
-    point("role", ffi.new("char[]", c_string(message["role"], "role")))
+    point("role", ffi.new("char[]", c_string(message["role"], f"message {index}: role")))
     content = message.get("content")
     if content is not None or not message.get("tool_calls"):
-        raw = c_text("" if content is None else content)
+        raw = c_text("" if content is None else content, f"message {index}: content")
         point("content", ffi.new("char[]", raw))
         item.content_size = len(raw)
     modules = message.get("modules")
@@ -51,8 +51,8 @@ def _fill(item: Any, message: Message, keep: List[Any], index: int) -> None:
 
 def message_array(messages: Sequence[Message]) -> Tuple[Any, int, List[Any]]:
     """(array, count, what must live as long)"""
-    if isinstance(messages, (str, bytes, Mapping)):
-        raise TypeError("messages: a list of messages is needed")
+    if isinstance(messages, (str, bytes, Mapping)) or not hasattr(messages, "__len__"):
+        raise TypeError("messages: a list of messages is needed, each a mapping with \"role\"")
     keep: List[Any] = []
     array = ffi.new("pc_message[]", len(messages)) if messages else NULL
     for index, message in enumerate(messages):

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Any, List, Optional, Sequence, Union
 
 from . import _api
 from ._context import Context
-from ._core import NULL, Handle, Options, c_string, c_text, check, make, new, takes
+from ._core import NULL, Handle, Options, c_string, c_text, check, integers, make, new, pointer_of, takes
 from ._raw import ffi, lib
 
 if TYPE_CHECKING:
@@ -65,8 +65,8 @@ class Model(Handle):
         context = context or Context.default()
         made = Options("pc_model_options", dict(options), call="load")
         made.interruptible()
-        pointer = make(lib.pc_model_load, "pc_model", context._pointer, c_string(path, "path"),
-                       made.c)
+        pointer = make(lib.pc_model_load, "pc_model", pointer_of(context, "Context", "context"),
+                       c_string(path, "path"), made.c)
         return cls._from_pointer(pointer, context)
 
     @property
@@ -123,11 +123,19 @@ class Model(Handle):
                 f"{info.vocab} tokens, {info.weight_bytes / 1e6:.1f} MB>")
 
 
-def token_array(tokens: Any) -> Any:
-    """Token ids as an array of C: a numpy array of int32 as it is, others copied."""
+def token_array(tokens: Any, count: Optional[int] = None) -> Any:
+    """Token ids as an array of C: a numpy array of int32 as it is, others copied. count: how many
+    there must be."""
+    if count is not None and len(tokens) != count:
+        raise ValueError(f"token types: {len(tokens)} of {count} tokens")
     if getattr(tokens, "dtype", None) is not None:
-        raw = memoryview(tokens)
-        if raw.format == "i" and raw.contiguous and raw.ndim == 1 and len(raw):
-            return ffi.from_buffer("int32_t[]", tokens)
+        try:
+            raw = memoryview(tokens)
+        except TypeError:  # a tensor
+            pass
+        else:
+            if raw.format == "i" and raw.contiguous and raw.ndim == 1 and len(raw):
+                return ffi.from_buffer("int32_t[]", tokens)
         tokens = tokens.tolist()
-    return ffi.new("int32_t[]", list(tokens)) if len(tokens) else NULL
+    ids = integers("int32_t[]", tokens, "tokens", count)
+    return ids if len(tokens) else NULL

@@ -4,7 +4,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, List, Optional, Sequence, Tuple, Union
 
 from . import _api, _html
-from ._core import (Callbacks, Handle, Options, c_string, c_text, check, make, new, split, takes)
+from ._core import (Callbacks, Handle, Options, c_string, c_text, check, make, new,
+                    optional_pointer, pointer_of, split, takes)
 from ._generate import Answer, Stream
 from ._messages import Message, message_array
 from ._model import Model, token_array
@@ -23,8 +24,9 @@ __all__ = ["Prompt", "PromptBuilder", "format_chat"]
 
 
 def _schema_array(schemas: Union[Schema, Sequence[Schema]]) -> Tuple[Any, List[Schema]]:
-    listed = [schemas] if isinstance(schemas, Schema) else list(schemas)
-    return ffi.new("pc_schema *[]", [schema._pointer for schema in listed]), listed
+    listed: Any = list(schemas) if isinstance(schemas, (list, tuple)) else [schemas]
+    return ffi.new("pc_schema *[]", [pointer_of(schema, "Schema", "schema")
+                                     for schema in listed]), listed
 
 
 class Prompt(Handle):
@@ -101,10 +103,11 @@ class Prompt(Handle):
         in the user slot, or at the end if there is none."""
         if isinstance(text, (str, bytes)):
             raw = c_text(text)
-            pointer = make(lib.pc_prompt_fill, "pc_prompt", schema._pointer, raw, len(raw),
-                           Options("pc_prompt_options", {}).c)
+            pointer = make(lib.pc_prompt_fill, "pc_prompt", pointer_of(schema, "Schema", "schema"),
+                           raw, len(raw), Options("pc_prompt_options", {}).c)
         else:
-            pointer = make(lib.pc_prompt_fill_tokens, "pc_prompt", schema._pointer,
+            pointer = make(lib.pc_prompt_fill_tokens, "pc_prompt",
+                           pointer_of(schema, "Schema", "schema"),
                            token_array(text), len(text), Options("pc_prompt_options", {}).c)
         return cls._from_pointer(pointer, schema.model, schema)
 
@@ -118,15 +121,16 @@ class Prompt(Handle):
         """
         raw = c_text(text)
         made = Options("pc_prompt_options", {"special": special, "no_bos": not bos})
-        return cls._from_pointer(make(lib.pc_prompt_from_text, "pc_prompt", model._pointer, raw,
-                                      len(raw), made.c), model)
+        return cls._from_pointer(make(lib.pc_prompt_from_text, "pc_prompt",
+                                      pointer_of(model, "Model", "model"), raw, len(raw), made.c), model)
 
     @classmethod
     def from_tokens(cls, model: Model, tokens: Sequence[int]) -> Prompt:
         """A prompt of token ids, as they are."""
         made = Options("pc_prompt_options", {})
-        return cls._from_pointer(make(lib.pc_prompt_from_tokens, "pc_prompt", model._pointer,
-                                      token_array(tokens), len(tokens), made.c), model)
+        return cls._from_pointer(make(lib.pc_prompt_from_tokens, "pc_prompt",
+                                      pointer_of(model, "Model", "model"), token_array(tokens),
+                                      len(tokens), made.c), model)
 
     @classmethod
     @takes("pc_chat_options")
@@ -148,8 +152,9 @@ class Prompt(Handle):
         """
         array, count, keep = message_array(messages)
         made = Options("pc_chat_options", dict(options), call="from_messages")
-        pointer = make(lib.pc_prompt_from_messages, "pc_prompt", model._pointer, array,
-                       ffi.sizeof("pc_message"), count, made.c)
+        pointer = make(lib.pc_prompt_from_messages, "pc_prompt",
+                       pointer_of(model, "Model", "model"), array, ffi.sizeof("pc_message"), count,
+                       made.c)
         del keep
         return cls._from_pointer(pointer, model, options.get("schema"))
 
@@ -170,9 +175,9 @@ class Prompt(Handle):
         """
         made = Options("pc_prompt_options", {})
         array = span_array(spans)
-        pointer = make(lib.pc_prompt_from_spans, "pc_prompt", model._pointer, array,
-                       ffi.sizeof("pc_span"), len(spans), start, token_array(tokens), len(tokens),
-                       made.c)
+        pointer = make(lib.pc_prompt_from_spans, "pc_prompt", pointer_of(model, "Model", "model"),
+                       array, ffi.sizeof("pc_span"), len(spans), start, token_array(tokens),
+                       len(tokens), made.c)
         return cls._from_pointer(pointer, model)
 
     # ---- What it is made of
@@ -244,14 +249,19 @@ class Prompt(Handle):
 
 def generate(prompt: Prompt, cache: Optional[Cache], keywords: Any) -> Answer:
     """Prompt.generate."""
-    texts: List[List[str]] = [[] for _ in range(max(1, keywords.get("samples") or 1))]
+    texts: List[List[str]] = [[]]
     tokens: List[_api.Token] = []
     told, told_token = keywords.get("on_text"), keywords.get("on_token")
     for name, function in (("on_text", told), ("on_token", told_token)):
         if function is not None and not callable(function):
             raise TypeError(f"{name}: a function is needed, not {type(function).__name__}")
 
+    def room(sample: int) -> None:
+        while len(texts) <= sample:
+            texts.append([])
+
     def on_text(sample: int, text: str) -> Any:
+        room(sample)
         texts[sample].append(text)
         return told(sample, text) if told else None
 
@@ -266,8 +276,9 @@ def generate(prompt: Prompt, cache: Optional[Cache], keywords: Any) -> Answer:
     stats = new("pc_stats")
     answer = Answer(texts, tokens, _api.Stats(stats))
     try:
-        check(lib.pc_generate(prompt._pointer, cache._pointer if cache is not None else ffi.NULL,
-                              made.c, stats))
+        check(lib.pc_generate(prompt._pointer, optional_pointer(cache, "Cache", "cache"), made.c,
+                              stats))
+        room(int(made.c.samples) - 1)
     except Exception as error:
         if hasattr(error, "answer"):
             error.answer = answer
@@ -278,7 +289,8 @@ def generate(prompt: Prompt, cache: Optional[Cache], keywords: Any) -> Answer:
 def generate_options(keywords: Any, call: str, callbacks: Optional[Callbacks] = None) -> Options:
     """Options of pc_generate and of sequences, with those of sampling."""
     sampling = split(keywords, "pc_sampling")
-    made = Options("pc_generate_options", keywords, call=call, callbacks=callbacks)
+    made = Options("pc_generate_options", keywords, call=call, callbacks=callbacks,
+                   near=_api.TAKES["pc_sampling"])
     if sampling:
         drawn = Options("pc_sampling", sampling, call=call)
         made.keep.append(drawn)
@@ -305,7 +317,8 @@ class PromptBuilder(Handle):
 
     def __init__(self, schema: Schema) -> None:
         self.schema = schema
-        super().__init__(make(lib.pc_prompt_builder_new, "pc_prompt_builder", schema._pointer))
+        super().__init__(make(lib.pc_prompt_builder_new, "pc_prompt_builder",
+                              pointer_of(schema, "Schema", "schema")))
 
     def use(self, module: str, **arguments: str) -> PromptBuilder:
         """Uses a module (a path: "trip/hotel"), with arguments for its parameters."""
@@ -357,7 +370,7 @@ def format_chat(model: Model, messages: Sequence[Message],
     array, count, keep = message_array(messages)
     made = Options("pc_chat_options", dict(options), call="format_chat")
     size = ffi.new("size_t *")
-    arguments = (model._pointer, array, ffi.sizeof("pc_message"), count, made.c)
+    arguments = (pointer_of(model, "Model", "model"), array, ffi.sizeof("pc_message"), count, made.c)
     check(lib.pc_chat_format(*arguments, ffi.NULL, 0, size))
     text = ffi.new("char[]", size[0])
     check(lib.pc_chat_format(*arguments, text, size[0], size))

@@ -22,6 +22,9 @@ class OpenEnum(enum.IntEnum):
         member._value_ = value
         return member
 
+    def __reduce_ex__(self, protocol: Any) -> Any:
+        return type(self), (self._value_,)
+
     def __str__(self) -> str:
         return self._name_.lower().strip("_")
 
@@ -34,6 +37,8 @@ class OpenEnum(enum.IntEnum):
                     return member
             raise ValueError(f"{value!r} is no {cls.__name__}: "
                              + ", ".join(str(member) for member in cls))
+        if isinstance(value, enum.Enum) and not isinstance(value, cls):
+            raise TypeError(f"{value!r} is no {cls.__name__}")
         return cls(value)
 
 
@@ -43,6 +48,8 @@ class OpenFlag(enum.IntFlag):
     @classmethod
     def of(cls, value: Union[int, str, Iterable[Union[int, str]]]) -> int:
         """The union of members that are given by themselves, by name, or as several of these."""
+        if isinstance(value, enum.Enum) and not isinstance(value, cls):
+            raise TypeError(f"{value!r} is no {cls.__name__}")
         if isinstance(value, int):
             return value
         if isinstance(value, str):
@@ -119,6 +126,13 @@ class Record:
             getattr(self, name)
         del self.__dict__["_c"]
         return self
+
+    def __getstate__(self) -> Dict[str, Any]:
+        """Another process gets the values."""
+        return self.as_dict()
+
+    def __setstate__(self, values: Dict[str, Any]) -> None:
+        self.__dict__.update(values)
 
     def as_dict(self) -> Dict[str, Any]:
         """All attributes by name."""

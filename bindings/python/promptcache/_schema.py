@@ -4,7 +4,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Iterator, List, Optional, Sequence, Union
 
 from . import _api, _html
-from ._core import NULL, Handle, Options, c_string, c_text, check, make, new, ok, strings, takes
+from ._core import (NULL, Handle, Options, c_string, c_text, check, make, new, ok, pointer_of,
+                    strings, takes)
 from ._model import Model
 from ._raw import ffi, lib
 
@@ -77,7 +78,8 @@ class Schema(Handle):
              **options: Unpack[_api.SchemaOptions]) -> Schema:
         """Parses a PML file. Raises PMLError with line and column."""
         made = Options("pc_schema_options", dict(options), call="load")
-        return cls._from_pointer(make(lib.pc_schema_load, "pc_schema", model._pointer,
+        return cls._from_pointer(make(lib.pc_schema_load, "pc_schema",
+                                      pointer_of(model, "Model", "model"),
                                       c_string(path, "path"), made.c), model)
 
     @classmethod
@@ -86,8 +88,8 @@ class Schema(Handle):
         """Parses PML. Raises PMLError with line and column."""
         raw = c_text(text)
         made = Options("pc_schema_options", dict(options), call="parse")
-        return cls._from_pointer(make(lib.pc_schema_parse, "pc_schema", model._pointer, raw,
-                                      len(raw), made.c), model)
+        return cls._from_pointer(make(lib.pc_schema_parse, "pc_schema",
+                                      pointer_of(model, "Model", "model"), raw, len(raw), made.c), model)
 
     @classmethod
     @takes("pc_system_format")
@@ -107,8 +109,8 @@ class Schema(Handle):
             raw = c_text(format)
             made._point("format", ffi.new("char[]", raw))
             made.c.format_size = len(raw)
-        return cls._from_pointer(make(lib.pc_schema_from_format, "pc_schema", model._pointer,
-                                      made.c), model)
+        return cls._from_pointer(make(lib.pc_schema_from_format, "pc_schema",
+                                      pointer_of(model, "Model", "model"), made.c), model)
 
     @property
     def name(self) -> str:
@@ -133,7 +135,7 @@ class Schema(Handle):
         """
         made = Options("pc_encode_options", dict(options), call="encode")
         made.interruptible()
-        return ok(lib.pc_schema_encode(self._pointer, cache._pointer, made.c))
+        return ok(lib.pc_schema_encode(self._pointer, pointer_of(cache, "Cache", "cache"), made.c))
 
     @takes("pc_encode_options")
     def prefetch(self, cache: Cache, **options: Unpack[_api.EncodeOptions]) -> int:
@@ -141,7 +143,8 @@ class Schema(Handle):
         Returns the number of loads."""
         made = Options("pc_encode_options", dict(options), call="prefetch")
         started = ffi.new("uint64_t *")
-        check(lib.pc_schema_prefetch(self._pointer, cache._pointer, made.c, started))
+        check(lib.pc_schema_prefetch(self._pointer, pointer_of(cache, "Cache", "cache"), made.c,
+                                     started))
         return int(started[0])
 
     def __iter__(self) -> Iterator[_api.Item]:
@@ -174,8 +177,8 @@ class SchemaBuilder(Handle):
     def __init__(self, model: Model, name: str, **options: Unpack[_api.SchemaOptions]) -> None:
         made = Options("pc_schema_options", dict(options), call="SchemaBuilder")
         self.model = model
-        super().__init__(make(lib.pc_schema_builder_new, "pc_schema_builder", model._pointer,
-                              c_string(name, "name"), made.c), model)
+        super().__init__(make(lib.pc_schema_builder_new, "pc_schema_builder",
+                              pointer_of(model, "Model", "model"), c_string(name, "name"), made.c), model)
 
     def text(self, text: str, *, special: bool = False) -> SchemaBuilder:
         """Adds text to what is open, the schema itself at first."""

@@ -4,9 +4,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Dict, List, NamedTuple, Optional, Sequence, Tuple, Union
 
 from . import _api
-from ._array import borrowed, empty, memory_of
+from ._array import borrowed, dense, empty
 from ._context import Context
-from ._core import NULL, Handle, Options, check, extern, new, takes, unraisable
+from ._core import NULL, Handle, Options, c_function, check, extern, new, pointer_of, takes, unraisable
 from ._raw import ffi, lib
 
 if TYPE_CHECKING:
@@ -77,8 +77,8 @@ class Segment(Handle):
         address = int(ffi.cast("uintptr_t", handle))
         _wrapped[address] = (handle, states)
         out = ffi.new("pc_segment **")
-        status = lib.pc_segment_wrap(out, context._pointer, states._c, lib.py_segment_wrap_release,
-                                     handle)
+        status = lib.pc_segment_wrap(out, context._pointer, states._c,
+                                     c_function("py_segment_wrap_release"), handle)
         if status < 0:
             del _wrapped[address]
             check(status)
@@ -201,10 +201,8 @@ class States:
                  **options: Unpack[_api.StatesOptions]) -> None:
         made = Options("pc_raw", dict(options), call="States")
         self._made, self._c = made, made.c
-        self._memories = [memory_of(block, f"block {index}") for index, block in enumerate(blocks)]
-        for index, memory in enumerate(self._memories):
-            if not memory.contiguous:
-                raise ValueError(f"block {index} has gaps; make it contiguous")
+        self._memories = [dense(block, f"block {index}", host=True)
+                          for index, block in enumerate(blocks)]
         sizes = [memory.nbytes for memory in self._memories] or list(block_bytes)
         if self._memories:
             made._point("blocks", ffi.new("void *[]", [one.pointer for one in self._memories]))
@@ -227,7 +225,8 @@ def span_array(spans: Sequence[Union[Span, Tuple[Any, ...]]]) -> Any:
     for index, span in enumerate(spans):
         span = Span(*span)
         item = array[index]
-        item.segment, item.start = span.segment._pointer, span.start
+        item.segment = pointer_of(span.segment, "Segment", f"span {index}")
+        item.start = span.start
         item.lo, item.hi = span.lo, span.hi
     return array
 
@@ -237,6 +236,8 @@ def adopt_segment(pointer: Any, keep: Any) -> Segment:
     return Segment._from_pointer(ffi.cast("pc_segment *", pointer), keep)
 
 
-def states_pointer(made: Optional[States]) -> Any:
-    """For calls that take NULL."""
-    return NULL if made is None else made._c
+def states_of(given: Any, name: str) -> States:
+    """An argument that must be States."""
+    if not isinstance(given, States):
+        raise TypeError(f"{name}: States are needed, not {type(given).__name__}")
+    return given

@@ -27,9 +27,9 @@ import threading
 from typing import TYPE_CHECKING, Any, List, NamedTuple, Optional, Sequence, Tuple, Union
 
 from . import _api
-from ._array import Memory, dense, empty, memory_of, numpy_module
+from ._array import Memory, dense, empty, host_memory, memory_of, numpy_module
 from ._context import Context
-from ._core import NULL, Handle, Options, check, make, new, takes
+from ._core import NULL, Handle, Options, check, integers, make, new, pointer_of, takes
 from ._raw import ffi, lib
 from ._segment import Pages, Segment, split_pages
 
@@ -40,6 +40,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Attended", "Plan", "Pool", "PoolRun", "Rope", "Row", "Run", "Shape", "merge"]
 
+_ORDERS = {_api.KVOrder.NHD: "token, head", _api.KVOrder.HND: "head, token"}
 _NAMES = {_api.DType.F32: "float32", _api.DType.BF16: "bfloat16", _api.DType.F16: "float16",
           _api.DType.I8: "int8"}
 
@@ -107,16 +108,21 @@ class Run:
         for name, array, dim in (("k", k, self.shape.k_dim), ("v", v, self.shape.v_dim)):
             if array is None:
                 continue
-            memory = memory_of(array, name, writable)
+            memory = host_memory(array, name, writable)
             if len(memory.shape) != 3 or memory.shape[2] != dim or (
                     memory.shape[head] != self.shape.kv_heads) or memory.strides[2] != 1:
-                raise ValueError(f"{name}: shape {memory.shape} is not {order}")
+                raise ValueError(f"{name}: shape {memory.shape} is not [{_ORDERS[order]}, {dim}] "
+                                 f"with {self.shape.kv_heads} heads")
             setattr(args, name, memory.pointer)
             setattr(args, name + "_token_stride", memory.strides[token])
             setattr(args, name + "_head_stride", memory.strides[head])
             args.dtype = memory.kind(name)
             counts.add((memory.shape[token], memory.dtype))
             keep.append(memory)
+        if self._memory.device not in (1, 3):
+            raise ValueError("the run's memory lies on a device")
+        if not counts:
+            raise ValueError("k or v is needed")
         if len(counts) != 1:
             raise ValueError("k and v have different numbers of tokens, or formats")
         args.shape, args.pages, args.first = self.shape._c, self._memory.pointer, first
@@ -139,6 +145,8 @@ class Run:
              layout: Union[_api.KVOrder, str] = _api.KVOrder.NHD
              ) -> Tuple[NDArray[numpy.float32], NDArray[numpy.float32]]:
         """K and V of tokens, as new float32 arrays."""
+        if not 0 <= first <= self.tokens:
+            raise ValueError(f"first: token {first} of a run of {self.tokens}")
         count = self.tokens - first if count is None else count
         front = ((count, self.shape.kv_heads) if _api.KVOrder.of(layout) == _api.KVOrder.NHD
                  else (self.shape.kv_heads, count))
@@ -167,7 +175,7 @@ class Pool:
 
     def __init__(self, k: Any, v: Any, layout: Union[_api.KVOrder, str] = _api.KVOrder.NHD, *,
                  k_scales: Any = None, v_scales: Any = None) -> None:
-        self.layout = _api.KVOrder.of(layout)
+        self.layout = layout_of = _api.KVOrder.of(layout)
         self._k, self._v = memory_of(k, "k"), memory_of(v, "v")
         token, head = (1, 2) if self.layout == _api.KVOrder.NHD else (2, 1)
         for name, memory in (("k", self._k), ("v", self._v)):
@@ -184,8 +192,24 @@ class Pool:
             setattr(c, name + "_token_stride", memory.strides[token])
             setattr(c, name + "_head_stride", memory.strides[head])
         self._c = c
+        self._facts = (layout_of, self._k.shape, self._k.strides, self._v.shape, self._v.strides,
+                       self._k.dtype)
         self._scales = [None if one is None else dense(one, "scales", (self._k.shape[head],),
                                                        "float32") for one in (k_scales, v_scales)]
+
+
+    def _of(self, shape: Shape) -> int:
+        """Tokens of a page, of a pool that has the heads of this shape."""
+        head = 2 if self.layout == _api.KVOrder.NHD else 1
+        for name, memory, dim in (("k", self._k, shape.k_dim), ("v", self._v, shape.v_dim)):
+            if (memory.shape[head], memory.shape[3]) != (shape.kv_heads, dim):
+                raise ValueError(f"pool: {name} has {memory.shape[head]} heads of {memory.shape[3]}, "
+                                 f"and the shape {shape.kv_heads} of {dim}")
+        return self._k.shape[3 - head]
+
+    def _like(self, other: Pool) -> bool:
+        """Whether plans of the other one serve this one, too."""
+        return self._facts == other._facts
 
 
 class Row(NamedTuple):
@@ -236,11 +260,12 @@ class Plan(Handle):
         self._context, self._lock = context, threading.Lock()
         args = new("pc_plan_args")
         keep: List[Any] = []
+        page_tokens = None if pool is None else pool._of(shape)
         args.shape, args.row_count, args.run_count = shape._c, len(self.rows), len(self.runs)
         array = ffi.new("pc_run[]", max(1, len(self.runs)))
         dtypes = ffi.new("uint32_t[]", max(1, len(self.runs)))
         for index, run in enumerate(self.runs):
-            self._run(array[index], run, keep)
+            self._run(array[index], run, page_tokens, keep)
             if isinstance(run, Run) and run.shape.dtype != shape.dtype:
                 dtypes[index] = run.shape.dtype
         args.runs, args.run_stride, args.dtypes = array, ffi.sizeof("pc_run"), dtypes
@@ -257,20 +282,23 @@ class Plan(Handle):
         args.positions = positions
         if pool is not None:
             args.pool = pool._c
-        super().__init__(make(lib.pc_plan_new, "pc_plan", context._pointer, args), context)
+        super().__init__(make(lib.pc_plan_new, "pc_plan", pointer_of(context, "Context", "context"),
+                              args), context)
 
     @staticmethod
-    def _run(item: Any, run: Union[Run, PoolRun, int], keep: List[Any]) -> None:
+    def _run(item: Any, run: Union[Run, PoolRun, int], page_tokens: Optional[int],
+             keep: List[Any]) -> None:
         if isinstance(run, int):
             item.tokens = run
             return
         item.tokens = run.tokens
         if run.relative is not None:
-            relative = ffi.new("int64_t[]", list(run.relative))
+            relative = integers("int64_t[]", run.relative, "relative", run.tokens)
             keep.append(relative)
             item.relative = relative
         if isinstance(run, PoolRun):
-            pages = ffi.new("int32_t[]", list(run.pages))
+            pages = integers("int32_t[]", run.pages, "pages",
+                             None if page_tokens is None else -(-run.tokens // page_tokens))
             keep.append(pages)
             item.pages = pages
 
@@ -329,7 +357,7 @@ class Plan(Handle):
             pages = [run.memory if isinstance(run, Run) else None for run in self.runs]
         if len(pages) != len(self.runs):
             raise ValueError(f"pages: {len(pages)} of {len(self.runs)} runs")
-        memories = [None if one is None else memory_of(one, f"pages[{index}]")
+        memories = [None if one is None else dense(one, f"pages[{index}]")
                     for index, one in enumerate(pages)]
         for index, (memory, run) in enumerate(zip(memories, self.runs)):
             if memory is None:
@@ -345,9 +373,10 @@ class Plan(Handle):
         args.pages = array
         return [array, memories]
 
-    @staticmethod
-    def _in_pool(args: Any, pool: Optional[Pool]) -> Any:
+    def _in_pool(self, args: Any, pool: Optional[Pool]) -> Any:
         if pool is not None:
+            if self.pool is None or not pool._like(self.pool):
+                raise ValueError("pool: it is not as the plan's: pages, strides or format differ")
             args.pool_k, args.pool_v = pool._k.pointer, pool._v.pointer
             for name, memory in zip(("k_scales", "v_scales"), pool._scales):
                 if memory is not None:

@@ -2,7 +2,8 @@
 come from. Plain SVG and HTML, readable on light and dark pages."""
 from __future__ import annotations
 
-from html import escape
+import html
+import re
 from typing import TYPE_CHECKING, Any, Iterable, List, NamedTuple, Tuple
 
 from . import _api
@@ -19,6 +20,15 @@ COLOURS = {
     "cached": "#4e79a7", "argument": "#f2a541", "uncached": "#b07aa1", "new": "#59a14f",
     "encoded": "#8cb5dc", "repaired": "#b07aa1", "memo": "#76b7b2",
 }
+
+
+# What no document of XML may have, even escaped.
+_NO_XML = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
+
+
+def escape(text: str) -> str:
+    """Text for SVG and HTML."""
+    return html.escape(_NO_XML.sub("\ufffd", text))
 
 
 class Box(NamedTuple):

@@ -135,6 +135,9 @@ class Answers(unittest.TestCase):
         self.assertIn(ANSWER, answer._repr_html_())
         self.assertIn("590 tokens", answer._repr_html_())
         self.assertIn("<table>", answer.stats._repr_html_())
+        odd = text_prompt("a\0b \x1b[1m <i>")  # characters that XML has not
+        xml.dom.minidom.parseString(odd._repr_svg_())
+        xml.dom.minidom.parseString(f"<p>{odd.generate(max_tokens=1)._repr_html_()}</p>")
 
 
 class Errors(unittest.TestCase):

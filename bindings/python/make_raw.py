@@ -26,10 +26,10 @@ void pcpy_end(void);
 # pcpy_stream steps until the sequence has more than `done` bytes of text, or the batch has ended.
 # Behind the first text it goes on for wait_us: a small model draws tokens faster than Python, whose
 # code has left the CPU's caches between two steps, should be asked to take them one by one.
-# pcpy_end is called when the interpreter is about to end: Python stops any other thread that asks for
-# the GIL from then on, so a thread of the library in a callback would never come back, and what waits
-# for it would wait forever. No function that any thread may call is called any more, and those that
-# have begun end first (a function that takes seconds is left alone).
+# pcpy_end is called when the interpreter is about to end: from then on Python stops any other
+# thread that asks for the GIL, so a thread of the library in a callback would never come back, and
+# what waits for it would wait forever. No function that any thread may call is called any more, and
+# those that have begun end first (one that takes longer than two seconds is left alone).
 SHIMS_SOURCE = """
 #include <stdatomic.h>
 #include <time.h>

@@ -38,11 +38,9 @@ def borrowed(pointer: Any, shape: Tuple[int, ...], dtype: str, owner: Any) -> An
         size *= one
     if size == 0:
         return numpy.zeros(shape, kind).view(_borrowed_class())
-    base = numpy.frombuffer(ffi.buffer(ffi.gc(ffi.cast("char *", pointer), _Holder(owner)), size),
-                            dtype=kind)
-    array = base.reshape(shape).view(_borrowed_class())
-    array.flags.writeable = False
-    return array
+    memory = ffi.buffer(ffi.gc(ffi.cast("char *", pointer), _Holder(owner)), size)
+    base = numpy.frombuffer(memoryview(memory).toreadonly(), dtype=kind)
+    return base.reshape(shape).view(_borrowed_class())
 
 
 class _Holder:
@@ -181,6 +179,8 @@ def _dense(shape: Tuple[int, ...]) -> Tuple[int, ...]:
 
 
 def _of_numpy(array: Any) -> Memory:
+    if array.dtype.hasobject:
+        raise TypeError("an array of Python objects has no numbers")
     facts = array.__array_interface__
     size = array.dtype.itemsize
     name = array.dtype.name if array.dtype.isnative else array.dtype.str

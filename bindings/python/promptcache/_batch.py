@@ -287,7 +287,8 @@ class Batch(Handle):
         self._changed: List[Sequence] = []
         self._count = ffi.new("size_t *")
         self.model = model
-        super().__init__(make(lib.pc_batch_new, "pc_batch", pointer_of(model, "Model", "model"), made.c), model)
+        super().__init__(make(lib.pc_batch_new, "pc_batch", pointer_of(model, "Model", "model"),
+                              made.c), model)
 
     @property
     def sequences(self) -> List[Sequence]:
@@ -298,7 +299,7 @@ class Batch(Handle):
     def add(self, sequence: Sequence) -> Sequence:
         """Adds a sequence, and returns it."""
         pointer_of(sequence, "Sequence", "sequence")
-        if sequence._batch not in (None, self):  # its lock is that batch's: never two batches' locks
+        if sequence._batch not in (None, self):  # nobody ever waits with a batch's lock for another
             raise StateError("the sequence is in another batch: remove it there first",
                              lib.PC_ERR_STATE)
         with self._shared.lock, sequence._shared.lock:

@@ -53,7 +53,8 @@ class Cache(Handle):
         context = context or Context.default()
         made = Options("pc_cache_options", dict(options), call="Cache")
         self._context = context
-        super().__init__(make(lib.pc_cache_new, "pc_cache", pointer_of(context, "Context", "context"), made.c),
+        super().__init__(make(lib.pc_cache_new, "pc_cache",
+                              pointer_of(context, "Context", "context"), made.c),
                          (context, made.callbacks))
         _open.add(self)
 
@@ -163,10 +164,10 @@ class Cache(Handle):
         """The same, but a miss raises MissError, with `reason`."""
         made = Options("pc_get_options", dict(options), call="get")
         info, out = new("pc_get_info"), ffi.new("pc_segment **")
-        status = check(lib.pc_cache_get(out, self._pointer, digest(key), states_of(expect, "expect")._c, made.c,
-                                        info))
+        status = check(lib.pc_cache_get(out, self._pointer, digest(key),
+                                        states_of(expect, "expect")._c, made.c, info))
         if status == lib.PC_MISS:
-            raise _miss(key, info)
+            raise _miss("this key", info)
         segment = Segment._from_pointer(out[0], self._context)
         segment.info = _api.GetInfo(info)
         return segment
@@ -235,9 +236,9 @@ class Cache(Handle):
         return self.stats._repr_html_()
 
 
-def _miss(key: bytes, info: Any) -> MissError:
+def _miss(which: str, info: Any) -> MissError:
     reason = _api.Reason(info.reason)
-    miss = MissError(f"nothing usable under {bytes(key).hex()[:16]}…: {reason}")
+    miss = MissError(f"nothing usable under {which}: {reason}")
     miss.reason = reason
     return miss
 
@@ -311,7 +312,7 @@ class Load(Handle):
             check(lib.pc_load_wait(self._pointer, 0.01))
             status = check(lib.pc_load_result(self._pointer, index, out, info))
         if status == lib.PC_MISS:
-            raise _miss(b"entry", info)
+            raise _miss(f"the key of entry {index}", info)
         if out[0] == NULL:
             return None
         segment = Segment._from_pointer(out[0], self._context)

@@ -190,11 +190,10 @@ def float_array(memory: bytearray) -> Any:
 def c_string(value: Any, name: str = "text") -> bytes:
     """Text or a path as a string of C."""
     try:
-        raw = os.fspath(value)
+        given = os.fspath(value)
     except TypeError:
         raise TypeError(f"{name}: a str is needed, not {type(value).__name__}") from None
-    if isinstance(raw, str):
-        raw = raw.encode("utf-8", "surrogateescape")
+    raw: bytes = given.encode("utf-8", "surrogateescape") if isinstance(given, str) else given
     if b"\0" in raw:
         raise ValueError(f"{name}: has a NUL")
     return raw

@@ -38,7 +38,8 @@ class Memo(Handle):
                  **options: Unpack[_api.MemoOptions]) -> None:
         made = Options("pc_memo_options", dict(options), call="Memo")
         out = ffi.new("pc_memo **")
-        status = check(lib.pc_memo_open(out, pointer_of(model, "Model", "model"), c_string(folder, "folder"), made.c))
+        status = check(lib.pc_memo_open(out, pointer_of(model, "Model", "model"),
+                                        c_string(folder, "folder"), made.c))
         if status == lib.PC_AGAIN:
             raise StateError("another process is adding to this memo; read_only=True works",
                              lib.PC_ERR_STATE)

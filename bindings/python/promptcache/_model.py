@@ -5,7 +5,8 @@ from typing import TYPE_CHECKING, Any, List, Optional, Sequence, Union
 
 from . import _api
 from ._context import Context
-from ._core import NULL, Handle, Options, c_string, c_text, check, integers, make, new, pointer_of, takes
+from ._core import (NULL, Handle, Options, c_string, c_text, check, integers, make, new,
+                    pointer_of, takes)
 from ._raw import ffi, lib
 
 if TYPE_CHECKING:

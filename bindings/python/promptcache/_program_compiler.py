@@ -699,7 +699,8 @@ class Compiler:
                               Module(self.tree.place))  # checks it
             except (TypeError, ValueError) as error:
                 self.fail(inner, f"{value!r} cannot have this format: {error}")
-        return lambda values: format(conversion(parameter.get(values), how), spec)
+        get = parameter.get
+        return lambda values: format(conversion(get(values), how), spec)
 
     # -- scaffolds
 

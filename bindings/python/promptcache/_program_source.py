@@ -12,7 +12,7 @@ import re
 import textwrap
 import types
 from dataclasses import dataclass
-from typing import Any, Callable, Iterable, Mapping, NoReturn, Sequence
+from typing import Any, Callable, Iterable, Mapping, NoReturn, Sequence, cast
 
 from ._program_language import Place, ProgramError
 
@@ -36,7 +36,7 @@ _CONSTANT_NODES = (
     ast.IfExp, ast.Tuple, ast.List, ast.Set, ast.Dict, ast.JoinedStr, ast.FormattedValue,
     ast.Call, ast.keyword)
 
-_REFUSED = {
+_REFUSED: dict[type[ast.AST], str] = {
     ast.Await: "'await': a program is compiled, not run",
     ast.Yield: "'yield': a program is compiled, not run",
     ast.YieldFrom: "'yield from': a program is compiled, not run",
@@ -209,8 +209,8 @@ def _parts(value: Any) -> Iterable[object]:
         return value
     if isinstance(value, dict):
         return (*value.keys(), *value.values())
-    kind = type(value)
-    if (dataclasses.is_dataclass(kind) and kind.__str__ is object.__str__
+    kind, plain_str = type(value), cast(object, object.__str__)
+    if (dataclasses.is_dataclass(kind) and kind.__str__ is plain_str
             and hasattr(kind.__repr__, "__wrapped__")):  # made by dataclass
         return [getattr(value, one.name, None) for one in dataclasses.fields(kind) if one.repr]
     return ()
@@ -320,12 +320,14 @@ class Constants:
                 self.source.fail(node, "with key=, equal ones keep the order of the set, which "
                                        "differs from run to run: use sorted() on it before")
         elif isinstance(node, ast.Call):
-            show = repr if self.named(node.func) is repr else str
+            show: Callable[[Any], str] = str
+            if self.named(node.func) is repr:
+                show = repr
             for argument in node.args + [word.value for word in node.keywords]:
                 self._check_stable(argument, show)
         elif isinstance(node, ast.FormattedValue):
-            self._check_stable(node.value, format if node.conversion < 0 else
-                               str if node.conversion == ord("s") else repr)
+            shows: dict[int, Callable[[Any], str]] = {-1: format, ord("s"): str}
+            self._check_stable(node.value, shows.get(node.conversion, repr))
         elif isinstance(node, ast.BinOp) and isinstance(node.op, ast.Mod):
             self._check_stable(node.right)
 

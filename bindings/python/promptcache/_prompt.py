@@ -122,7 +122,8 @@ class Prompt(Handle):
         raw = c_text(text)
         made = Options("pc_prompt_options", {"special": special, "no_bos": not bos})
         return cls._from_pointer(make(lib.pc_prompt_from_text, "pc_prompt",
-                                      pointer_of(model, "Model", "model"), raw, len(raw), made.c), model)
+                                      pointer_of(model, "Model", "model"), raw, len(raw),
+                                      made.c), model)
 
     @classmethod
     def from_tokens(cls, model: Model, tokens: Sequence[int]) -> Prompt:
@@ -370,7 +371,8 @@ def format_chat(model: Model, messages: Sequence[Message],
     array, count, keep = message_array(messages)
     made = Options("pc_chat_options", dict(options), call="format_chat")
     size = ffi.new("size_t *")
-    arguments = (pointer_of(model, "Model", "model"), array, ffi.sizeof("pc_message"), count, made.c)
+    arguments = (pointer_of(model, "Model", "model"), array, ffi.sizeof("pc_message"), count,
+                 made.c)
     check(lib.pc_chat_format(*arguments, ffi.NULL, 0, size))
     text = ffi.new("char[]", size[0])
     check(lib.pc_chat_format(*arguments, text, size[0], size))

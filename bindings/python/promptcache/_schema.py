@@ -89,7 +89,8 @@ class Schema(Handle):
         raw = c_text(text)
         made = Options("pc_schema_options", dict(options), call="parse")
         return cls._from_pointer(make(lib.pc_schema_parse, "pc_schema",
-                                      pointer_of(model, "Model", "model"), raw, len(raw), made.c), model)
+                                      pointer_of(model, "Model", "model"), raw, len(raw),
+                                      made.c), model)
 
     @classmethod
     @takes("pc_system_format")
@@ -178,7 +179,8 @@ class SchemaBuilder(Handle):
         made = Options("pc_schema_options", dict(options), call="SchemaBuilder")
         self.model = model
         super().__init__(make(lib.pc_schema_builder_new, "pc_schema_builder",
-                              pointer_of(model, "Model", "model"), c_string(name, "name"), made.c), model)
+                              pointer_of(model, "Model", "model"), c_string(name, "name"),
+                              made.c), model)
 
     def text(self, text: str, *, special: bool = False) -> SchemaBuilder:
         """Adds text to what is open, the schema itself at first."""

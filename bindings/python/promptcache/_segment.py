@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING, Any, Dict, List, NamedTuple, Optional, Sequenc
 from . import _api
 from ._array import borrowed, dense, empty
 from ._context import Context
-from ._core import NULL, Handle, Options, c_function, check, extern, new, pointer_of, takes, unraisable
+from ._core import (NULL, Handle, Options, c_function, check, extern, new, pointer_of, takes,
+                    unraisable)
 from ._raw import ffi, lib
 
 if TYPE_CHECKING:

@@ -203,8 +203,8 @@ class Pool:
         head = 2 if self.layout == _api.KVOrder.NHD else 1
         for name, memory, dim in (("k", self._k, shape.k_dim), ("v", self._v, shape.v_dim)):
             if (memory.shape[head], memory.shape[3]) != (shape.kv_heads, dim):
-                raise ValueError(f"pool: {name} has {memory.shape[head]} heads of {memory.shape[3]}, "
-                                 f"and the shape {shape.kv_heads} of {dim}")
+                raise ValueError(f"pool: {name} has {memory.shape[head]} heads of "
+                                 f"{memory.shape[3]}, and the shape {shape.kv_heads} of {dim}")
         return self._k.shape[3 - head]
 
     def _like(self, other: Pool) -> bool:

@@ -35,7 +35,7 @@ from typing import TYPE_CHECKING, Any, Callable, Generic, Mapping, TypeVar, over
 from ._program_compiler import compile_program
 from ._program_language import (Place, ProgramError, Text, assistant, module, named, scaffold,
                                 system, text, user)
-from ._program_parameters import define
+from ._program_parameters import Definition, define
 from ._program_source import check_decorators
 from ._program_tree import (Node, RoomNode, TextNode, Tree, TurnNode, UnionNode, flat_uses,
                             new_texts, paths_in, prompt_pml, schema_pml)
@@ -147,6 +147,12 @@ class ProgramPrompt:
 class Program(Generic[P]):
     """A compiled prompt program. Called, it gives the prompt for these arguments."""
 
+    __wrapped__: Any
+    __name__: str
+    definition: Definition
+    _tree: Tree
+    _signature: inspect.Signature
+
     def __init__(self, function: Callable[P, None], name: str | None = None,
                  local: Mapping[str, object] | None = None) -> None:
         if not isinstance(function, types.FunctionType) or hasattr(function, "__wrapped__"):
@@ -158,9 +164,6 @@ class Program(Generic[P]):
         check_decorators(self.definition.source, function, prompt_program)
         self._tree = compile_program(self.definition)
         self._signature = inspect.signature(function)
-
-    __wrapped__: Any
-    __name__: str
 
     @property
     def name(self) -> str:
@@ -188,7 +191,8 @@ class Program(Generic[P]):
         for modules in self._tree.scaffolds:
             builder.scaffold(modules)
         try:
-            return builder.schema()
+            made: Schema = builder.schema()
+            return made
         except Error as error:
             number, cause = _element_of(error, len(places))
             if number < 0:

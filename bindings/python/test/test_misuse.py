@@ -85,6 +85,8 @@ class Memory(unittest.TestCase):
         foreign = numpy.ones((5, 2, 8), numpy.dtype("float32").newbyteorder())
         with self.assertRaises(TypeError):
             run.write(foreign, foreign)
+        with self.assertRaises(TypeError):
+            promptcache.States([numpy.array([None])], tokens=[1], **STATES)
         rows = numpy.zeros((5, 2, 8), numpy.dtype([("x", "float32"), ("flag", "u1")]))
         with self.assertRaises(ValueError):
             run.write(rows["x"], rows["x"])
@@ -185,6 +187,8 @@ class Pickles(unittest.TestCase):
     def test_arrays(self):
         [result] = promptcache.evaluate(model(), [[5, 6]], segments=True)
         block = result.segment.blocks[0]
+        with self.assertRaises(ValueError):  # for good
+            block.flags.writeable = True
         for array in (block, block[3:9], block + 1):
             again = pickle.loads(pickle.dumps(array))
             self.assertIs(type(again), numpy.ndarray)
@@ -233,6 +237,14 @@ class Arguments(unittest.TestCase):
                      lambda: text_prompt().generate(salts=[(0, 5)])):
             with self.assertRaises(TypeError):
                 call()
+
+
+    def test_a_miss_names_its_entry(self):
+        expect = promptcache.States(block_bytes=[4], tokens=[1], **STATES)
+        load = promptcache.Cache().get_many(expect, [(bytes(32), [1]), (bytes(32), [1])])
+        with self.assertRaises(promptcache.MissError) as caught:
+            load[1]
+        self.assertIn("entry 1: first_use", str(caught.exception))
 
 
 class Endings(unittest.TestCase):

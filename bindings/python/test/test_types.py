@@ -48,8 +48,10 @@ def mypy(folder, *files):
                              text=True).stdout.split()[1]
     if tuple(map(int, version.split(".")[:2])) < (1, 7):
         options.append("--enable-incomplete-feature=Unpack")
+    # Not PYTHONPATH: mypy says nothing about faults of packages that Python itself finds.
+    kept = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
     done = subprocess.run([sys.executable, "-m", "mypy", *options, *files], capture_output=True,
-                          text=True, env={**os.environ, "MYPYPATH": sys.argv[1]})
+                          text=True, env={**kept, "MYPYPATH": sys.argv[1]})
     return [line for line in (done.stdout + done.stderr).splitlines() if "error" in line]
 
 

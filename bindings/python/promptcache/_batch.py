@@ -188,10 +188,16 @@ class Sequence(Handle):
     @takes("pc_generate_options", "pc_sampling")
     def set_options(self, **options: Unpack[_api.GenerateOptions]) -> None:
         """Replaces sampling, limits, stops, callbacks, priority and deadline. Other options must
-        be as they were, or left out."""
-        made = generate_options(dict(options), "set_options")
+        be as they were, or left out; before the first step, those that are left out become the
+        default, but for `keep`."""
+        keywords: Any = dict(options)
         with self._shared.lock:
+            if keywords.get("keep") is None:
+                keywords["keep"] = self._keeps
+            keeps = bool(keywords["keep"])
+            made = generate_options(keywords, "set_options")
             check(lib.pc_sequence_set_options(self._pointer, made.c))
+            self._keeps = keeps
             self._keep = (self._keep[0], self._keep[1], made)
             self._callbacks = made.callbacks
 

@@ -209,5 +209,44 @@ class Arrays(unittest.TestCase):
         self.assertEqual(again.tokens, one.tokens[6:10])
 
 
+class Options(unittest.TestCase):
+    def test_keep_stays(self):
+        """Options that are set do not end what `keep` began, and may begin it."""
+        for steps in (0, 1):
+            for begun, given in ((True, {}), (True, {"keep": True}), (False, {"keep": True})):
+                if steps and not begun:
+                    continue  # too late
+                batch = promptcache.Batch(model())
+                sequence = batch.add(promptcache.Sequence(text_prompt(), keep=begun, max_tokens=4,
+                                                          ignore_end=True))
+                for _ in range(steps):
+                    batch.step()
+                sequence.set_options(max_tokens=3, ignore_end=True, **given)
+                batch.run()
+                self.assertIs(sequence.batch, batch)
+                sequence.push([5])
+                batch.run()
+                self.assertEqual(len(sequence.tokens), 7)
+
+    def test_options_of_loaded_ones(self):
+        cache, key = promptcache.Cache(), bytes(32)
+        batch = promptcache.Batch(model())
+        first = batch.add(promptcache.Sequence(text_prompt(), cache, keep=True, max_tokens=3,
+                                               ignore_end=True))
+        batch.run()
+        self.assertTrue(first.save(cache, key))
+        for steps in (0, 1):
+            again = batch.add(promptcache.Sequence.load(model(), cache, key, max_tokens=2,
+                                                        ignore_end=True))
+            again.push([5])
+            for _ in range(steps):
+                batch.step()
+            again.set_options(max_tokens=4, ignore_end=True)
+            batch.run()
+            again.push([5])
+            batch.run()
+            self.assertEqual(len(again.tokens), 3 + 1 + 4 + 1 + 4)
+
+
 if __name__ == "__main__":
     run()

@@ -55,7 +55,8 @@
  *   or a handle, which is then empty.
  * - Texts are std::string_view where the library takes their size. Where it wants a final NUL
  *   (names, paths, roles) they are c_string, which takes literals, std::string and paths.
- * - Texts and spans in structs and options are borrowed, as the pointers of C are.
+ * - Texts and spans in structs and options are borrowed, as the pointers of C are. A string or
+ *   container that is a temporary is refused by the compiler.
  * - pc::span is std::span from C++20 on, before it a small type with the same use.
  * - set_... of a function keep a reference to it: it must live as long as what gets the options. A
  *   temporary is refused by the compiler. What it returns: nothing: go on; bool: true goes on;
@@ -128,6 +129,56 @@
 #endif
 
 namespace promptcache {
+
+/* One for all kinds of code and all libraries of a program. */
+#pragma GCC visibility push(default)
+inline namespace shared {
+#if PROMPTCACHE_CATCHES_
+/* What a call of the library on this thread has to do with exceptions of the application's
+ * functions: the first one waits here until the call is over. */
+class call_border {
+  public:
+    call_border() noexcept : outer_(current_) { current_ = this; }
+    call_border(const call_border &) = delete;
+    call_border &operator=(const call_border &) = delete;
+    ~call_border() { current_ = outer_; }
+    /* While a function of the application runs: what it calls is not the call of this border. */
+    static call_border *leave() noexcept { return std::exchange(current_, nullptr); }
+    static void enter(call_border *border) noexcept { current_ = border; }
+    static void keep() noexcept
+    {
+        if (current_ && !current_->thrown)
+            current_->thrown = std::current_exception();
+    }
+    std::exception_ptr thrown;
+
+  private:
+    call_border *outer_;
+    static inline thread_local call_border *current_ = nullptr;
+};
+#endif
+#if PROMPTCACHE_THROWS_
+/* A call of the library has failed. what() is pc_error_text, which names place and cause. */
+class error : public std::runtime_error {
+  public:
+    error(pc_status status, const char *text, std::uint64_t line = 0, std::uint64_t column = 0)
+        : std::runtime_error(text), status_(status), line_(line), column_(column)
+    {
+    }
+    /* PC_ERR_… */
+    pc_status status() const noexcept { return status_; }
+    /* As of pc_error_place: in the document that the error is about, from 1; 0: there is none. */
+    std::uint64_t line() const noexcept { return line_; }
+    std::uint64_t column() const noexcept { return column_; }
+
+  private:
+    pc_status status_;
+    std::uint64_t line_, column_;
+};
+#endif
+} // namespace shared
+#pragma GCC visibility pop
+
 inline namespace PROMPTCACHE_KIND_ {
 
 /* ---- Arguments */
@@ -141,7 +192,10 @@ template <class T> class span {
     using element_type = T;
 
     constexpr span() noexcept = default;
-    constexpr span(T *first, std::size_t count) noexcept : first_(first), count_(count) {}
+    template <class P, class = std::enable_if_t<std::is_pointer_v<P>>> /* {0, 2} is no span */
+    constexpr span(P first, std::size_t count) noexcept : first_(first), count_(count)
+    {
+    }
     template <std::size_t N> constexpr span(T (&array)[N]) noexcept : first_(array), count_(N) {}
     /* A container with data() and size(); a temporary only of constant elements. */
     template <class C, class = std::enable_if_t<
@@ -165,7 +219,7 @@ template <class T> class span {
 #endif
 
 /* A text with a final NUL: a literal, a std::string, a std::filesystem::path. Borrowed. nullptr is
- * the NULL of C. */
+ * the NULL of C. It ends at its first NUL. */
 class c_string {
   public:
     constexpr c_string(const char *text) noexcept : text_(text) {}
@@ -178,6 +232,21 @@ class c_string {
 
   private:
     const char *text_;
+};
+
+/* A span or text that options or a struct keep: not of a container or string that is a temporary,
+ * whose memory would be gone. */
+template <class T, class = void> inline constexpr bool owns = false;
+template <class T> inline constexpr bool owns<T, std::void_t<typename T::allocator_type>> = true;
+template <class T, std::size_t N> inline constexpr bool owns<std::array<T, N>> = true;
+template <class View> class kept : public View {
+  public:
+    constexpr kept() noexcept = default;
+    template <class T, class = std::enable_if_t<
+                           std::is_convertible_v<T, View> && !owns<std::remove_const_t<T>>>>
+    constexpr kept(T &&from) noexcept : View(std::forward<T>(from))
+    {
+    }
 };
 
 /* The 32 bytes of a key or digest, and a reference to those of others. */
@@ -195,23 +264,6 @@ class key_ref {
 /* ---- Errors */
 
 #if PROMPTCACHE_THROWS_
-/* A call of the library has failed. what() is pc_error_text, which names place and cause. */
-class error : public std::runtime_error {
-  public:
-    error(pc_status status, const char *text, std::uint64_t line = 0, std::uint64_t column = 0)
-        : std::runtime_error(text), status_(status), line_(line), column_(column)
-    {
-    }
-    /* PC_ERR_… */
-    pc_status status() const noexcept { return status_; }
-    /* As of pc_error_place: in the document that the error is about, from 1; 0: there is none. */
-    std::uint64_t line() const noexcept { return line_; }
-    std::uint64_t column() const noexcept { return column_; }
-
-  private:
-    pc_status status_;
-    std::uint64_t line_, column_;
-};
 template <class T = void> using returns = T;
 #else
 /* A call of the library has failed: the same as a value. */
@@ -227,7 +279,12 @@ class error {
         if (text_)
             std::memcpy(text_, text, size);
     }
-    error(error &&other) noexcept { swap(other); }
+    /* What was moved from keeps its status: it is still a failure. */
+    error(error &&other) noexcept
+    {
+        swap(other);
+        other.status_ = status_;
+    }
     error &operator=(error &&other) noexcept
     {
         error moved(std::move(other));
@@ -294,11 +351,12 @@ template <class T = void> class [[nodiscard]] result {
     {
         return has_value() ? std::move(*value_) : static_cast<T>(std::forward<U>(other));
     }
-    const promptcache::error &error() const noexcept
+    const promptcache::error &error() const &noexcept
     {
         assert(!has_value());
         return error_;
     }
+    promptcache::error &&error() &&noexcept { return std::move(error_); }
 
   private:
     std::optional<T> value_;
@@ -313,11 +371,12 @@ template <> class [[nodiscard]] result<void> {
     result(promptcache::error error) noexcept : error_(std::move(error)) {}
     bool has_value() const noexcept { return error_.status() >= 0; }
     explicit operator bool() const noexcept { return has_value(); }
-    const promptcache::error &error() const noexcept
+    const promptcache::error &error() const &noexcept
     {
         assert(!has_value());
         return error_;
     }
+    promptcache::error &&error() &&noexcept { return std::move(error_); }
 
   private:
     promptcache::error error_;
@@ -326,27 +385,6 @@ template <class T = void> using returns = result<T>;
 #endif
 
 namespace detail {
-
-/* What a call of the library on this thread has to do with exceptions of the application's
- * functions: the first one waits here until the call is over. */
-class call_border {
-  public:
-    call_border() noexcept : outer_(current_) { current_ = this; }
-    call_border(const call_border &) = delete;
-    call_border &operator=(const call_border &) = delete;
-    ~call_border() { current_ = outer_; }
-#if PROMPTCACHE_CATCHES_
-    static void keep() noexcept
-    {
-        if (current_ && !current_->thrown)
-            current_->thrown = std::current_exception();
-    }
-    std::exception_ptr thrown;
-#endif
-  private:
-    call_border *outer_;
-    static inline thread_local call_border *current_ = nullptr;
-};
 
 #if PROMPTCACHE_CATCHES_
 /* In a handler: what the library and pc_error_text get of the exception. */
@@ -375,9 +413,13 @@ inline pc_status status_of_exception() noexcept
 template <bool keep, class Function> std::int32_t run(Function function) noexcept
 {
 #if PROMPTCACHE_CATCHES_
+    call_border *const border = call_border::leave();
     try {
-        return function();
+        const std::int32_t out = function();
+        call_border::enter(border);
+        return out;
     } catch (...) {
+        call_border::enter(border);
         if constexpr (keep)
             call_border::keep();
         return status_of_exception();
@@ -468,7 +510,9 @@ template <class Call, class Value>
 auto call_for(Call c_call, Value value) -> returns<std::invoke_result_t<Value, pc_status>>
 {
     using value_type = std::invoke_result_t<Value, pc_status>;
+#if PROMPTCACHE_CATCHES_
     call_border border;
+#endif
     const pc_status status = c_call();
 #if PROMPTCACHE_THROWS_
     if (border.thrown)
@@ -747,7 +791,7 @@ template <class Self, class Base> struct with_cancelled : Base {
     }
 };
 template <class Self, class Base> struct with_salt : Base {
-    Self &set_salt(std::string_view text) noexcept
+    Self &set_salt(kept<std::string_view> text) noexcept
     {
         this->salt = detail::salt_of(text);
         this->salt_size = text.size();
@@ -755,7 +799,7 @@ template <class Self, class Base> struct with_salt : Base {
     }
 };
 template <class Self, class Base> struct with_salts : Base {
-    Self &set_salts(span<const pc_salt> list) noexcept
+    Self &set_salts(kept<span<const pc_salt>> list) noexcept
     {
         this->salts = list.data();
         this->salt_stride = sizeof(pc_salt);
@@ -776,7 +820,7 @@ struct embed_options
     : with_cancelled<embed_options, with_salts<embed_options, sized<pc_embed_options>>> {};
 
 struct cache_options : with_salt<cache_options, sized<pc_cache_options>> {
-    cache_options &set_codecs(span<const pc_codec_ops> list) noexcept
+    cache_options &set_codecs(kept<span<const pc_codec_ops>> list) noexcept
     {
         codecs = list.data();
         codec_count = list.size();
@@ -805,20 +849,21 @@ struct cache_options : with_salt<cache_options, sized<pc_cache_options>> {
 };
 
 /* From position `first` on, states belong to the tenant of this salt. */
-inline pc_salt salt(std::int64_t first, std::string_view data) noexcept
+inline pc_salt salt(std::int64_t first, kept<std::string_view> data) noexcept
 {
     return pc_salt{first, detail::salt_of(data), data.size()};
 }
 
 struct sampling : sized<pc_sampling> {
-    sampling &set_dry_breakers(span<const std::int32_t> tokens) noexcept
+    sampling &set_dry_breakers(kept<span<const std::int32_t>> tokens) noexcept
     {
         dry_breakers = tokens.data();
         dry_breaker_count = tokens.size();
         return *this;
     }
     /* Both of one length: what the shorter one has counts. */
-    sampling &set_biases(span<const std::int32_t> tokens, span<const float> values) noexcept
+    sampling &set_biases(kept<span<const std::int32_t>> tokens,
+                         kept<span<const float>> values) noexcept
     {
         bias_tokens = tokens.data();
         bias_values = values.data();
@@ -850,13 +895,13 @@ struct generate_options
         on_logits_user = detail::user_of(function);
         return *this;
     }
-    generate_options &set_stop_tokens(span<const std::int32_t> tokens) noexcept
+    generate_options &set_stop_tokens(kept<span<const std::int32_t>> tokens) noexcept
     {
         stop_tokens = tokens.data();
         stop_token_count = tokens.size();
         return *this;
     }
-    generate_options &set_stop_strings(span<const char *const> strings) noexcept
+    generate_options &set_stop_strings(kept<span<const char *const>> strings) noexcept
     {
         stop_strings = strings.data();
         stop_string_count = strings.size();
@@ -865,19 +910,19 @@ struct generate_options
 };
 
 struct system_format : sized<pc_system_format> {
-    system_format &set_format(std::string_view text) noexcept
+    system_format &set_format(kept<std::string_view> text) noexcept
     {
         format = detail::chars(text);
         format_size = text.size();
         return *this;
     }
-    system_format &set_system(std::string_view text) noexcept
+    system_format &set_system(kept<std::string_view> text) noexcept
     {
         system = detail::chars(text);
         system_size = text.size();
         return *this;
     }
-    system_format &set_tokens(span<const std::int32_t> list) noexcept
+    system_format &set_tokens(kept<span<const std::int32_t>> list) noexcept
     {
         tokens = list.data();
         token_count = list.size();
@@ -887,8 +932,8 @@ struct system_format : sized<pc_system_format> {
 
 /* A message of a conversation, which borrows all three. modules: paths of modules of the schema in
  * chat_options. */
-inline pc_message message(c_string role, std::string_view content,
-                          span<const char *const> modules = {}) noexcept
+inline pc_message message(kept<c_string> role, kept<std::string_view> content,
+                          kept<span<const char *const>> modules = {}) noexcept
 {
     pc_message out = {};
     out.role = role.get();
@@ -899,11 +944,8 @@ inline pc_message message(c_string role, std::string_view content,
     return out;
 }
 
-template <class S, class = std::enable_if_t<std::is_same_v<S, std::string>>>
-pc_message message(c_string role, S &&gone, span<const char *const> modules = {}) = delete;
-
 struct key_segment_args : sized<pc_key_segment_args> {
-    key_segment_args &set_tokens(span<const std::int32_t> list) noexcept
+    key_segment_args &set_tokens(kept<span<const std::int32_t>> list) noexcept
     {
         tokens = list.data();
         count = list.size();
@@ -912,14 +954,15 @@ struct key_segment_args : sized<pc_key_segment_args> {
 };
 
 struct raw : sized<pc_raw> {
-    raw &set_tokens(span<const std::int32_t> list) noexcept
+    raw &set_tokens(kept<span<const std::int32_t>> list) noexcept
     {
         tokens = list.data();
         token_count = list.size();
         return *this;
     }
     /* Both of one length: what the shorter one has counts. */
-    raw &set_blocks(span<const void *const> first, span<const std::uint64_t> bytes) noexcept
+    raw &set_blocks(kept<span<const void *const>> first,
+                    kept<span<const std::uint64_t>> bytes) noexcept
     {
         blocks = first.data();
         block_bytes = bytes.data();
@@ -929,7 +972,7 @@ struct raw : sized<pc_raw> {
 };
 
 struct memo_options : sized<pc_memo_options> {
-    memo_options &set_bucket_tokens(span<const std::uint32_t> list) noexcept
+    memo_options &set_bucket_tokens(kept<span<const std::uint32_t>> list) noexcept
     {
         bucket_tokens = list.data();
         bucket_count = list.size();
@@ -949,10 +992,14 @@ struct memo_options : sized<pc_memo_options> {
     }
 };
 
-/* A prompt without an answer, for memos and prefill. */
-inline pc_input input(span<const std::int32_t> tokens, span<const std::int32_t> types = {}) noexcept
+/* A prompt without an answer, for memos and prefill. types: empty, or of one length with tokens:
+ * what the shorter one has counts. */
+inline pc_input input(kept<span<const std::int32_t>> tokens,
+                      kept<span<const std::int32_t>> types = {}) noexcept
 {
-    return pc_input{tokens.data(), tokens.size(), types.size() ? types.data() : nullptr};
+    const bool fewer = !types.empty() && types.size() < tokens.size();
+    return pc_input{tokens.data(), (fewer ? types : tokens).size(),
+                    types.empty() ? nullptr : types.data()};
 }
 
 /* ---- Context and models */
@@ -973,38 +1020,52 @@ class context : public detail::handle<pc_context, pc_context_free> {
 
 namespace detail {
 
-/* A function of pc_model_ops that calls a member of T. An exception becomes a status and does not
- * go on: the library may call again, on any of its threads. */
-template <class T, class Function> struct model_op;
-template <class T, class R, class... A> struct model_op<T, R (*)(void *, A...)> {
-    template <auto member> static R call(void *user, A... arguments) noexcept
-    {
-        if constexpr (std::is_void_v<R>)
-            (static_cast<T *>(user)->*member)(arguments...);
-        else
-            return run<false>(
-                [&]() -> R { return (static_cast<T *>(user)->*member)(arguments...); });
-    }
-};
-
 /* clang-format off */
 #define PROMPTCACHE_MODEL_OPS_(X) \
     X(describe) X(tokenize) X(detokenize) X(encode) X(release) X(size) X(sequence_new) X(attach) \
     X(fork) X(step) X(drop) X(deviation) X(truncate) X(export_segment) X(import_segment) \
     X(step_hidden) X(export_layer) X(import_layer)
 /* clang-format on */
-#define PROMPTCACHE_MODEL_OP_(name)                                                        \
-    template <class T, class = void> struct set_##name {                                   \
-        static void in(pc_model_ops &) noexcept {}                                         \
-    };                                                                                     \
-    template <class T> struct set_##name<T, std::void_t<decltype(&T::name)>> {             \
-        static void in(pc_model_ops &ops) noexcept                                         \
-        {                                                                                  \
-            ops.name = model_op<T, decltype(pc_model_ops::name)>::template call<&T::name>; \
-        }                                                                                  \
-    };
+/* Of each function of pc_model_ops: whether T has a function of its name, or several of which one
+ * takes its arguments; and what calls it. An exception becomes a status and does not go on: the
+ * library may call again, on any of its threads. */
+#define PROMPTCACHE_MODEL_OP_(name)                                                              \
+    template <class T, class = void> inline constexpr bool only_##name = false;                  \
+    template <class T>                                                                           \
+    inline constexpr bool only_##name<T, std::void_t<decltype(&T::name)>> =                      \
+        !std::is_member_object_pointer_v<decltype(&T::name)>;                                    \
+    template <class T, class Function, class = void> inline constexpr bool takes_##name = false; \
+    template <class T, class R, class... A>                                                      \
+    inline constexpr bool takes_##name<                                                          \
+        T, R (*)(void *, A...),                                                                  \
+        std::void_t<decltype(std::declval<T &>().name(std::declval<A>()...))>> = true;           \
+    template <class T, class R, class... A>                                                      \
+    auto call_##name(R (*)(void *, A...)) noexcept->R (*)(void *, A...)                          \
+    {                                                                                            \
+        return [](void *user, A... arguments) noexcept -> R {                                    \
+            if constexpr (std::is_void_v<R>)                                                     \
+                static_cast<T *>(user)->name(arguments...);                                      \
+            else                                                                                 \
+                return run<false>(                                                               \
+                    [&]() -> R { return static_cast<T *>(user)->name(arguments...); });          \
+        };                                                                                       \
+    }                                                                                            \
+    template <class T> void set_##name(pc_model_ops &ops) noexcept                               \
+    {                                                                                            \
+        if constexpr (only_##name<T> || takes_##name<T, decltype(ops.name)>)                     \
+            ops.name = call_##name<T>(ops.name);                                                 \
+    }
 PROMPTCACHE_MODEL_OPS_(PROMPTCACHE_MODEL_OP_)
 #undef PROMPTCACHE_MODEL_OP_
+
+/* on_free cannot say that it failed: an exception ends the program, as of a destructor. */
+template <class T>
+auto on_free_of(int)
+    -> decltype(std::declval<T &>().on_free(), static_cast<void (*)(void *)>(nullptr))
+{
+    return [](void *user) noexcept { static_cast<T *>(user)->on_free(); };
+}
+template <class T> void (*on_free_of(long))(void *) { return nullptr; }
 
 } // namespace detail
 
@@ -1014,7 +1075,7 @@ template <class T> model_ops model_ops_of(std::uint64_t flags = 0) noexcept
 {
     model_ops ops;
     ops.flags = flags;
-#define PROMPTCACHE_MODEL_OP_(name) detail::set_##name<T>::in(ops);
+#define PROMPTCACHE_MODEL_OP_(name) detail::set_##name<T>(ops);
     PROMPTCACHE_MODEL_OPS_(PROMPTCACHE_MODEL_OP_)
 #undef PROMPTCACHE_MODEL_OP_
     return ops;
@@ -1041,7 +1102,7 @@ class model : public detail::handle<pc_model, pc_model_free> {
     static returns<model> from_object(const context &in, T &own, std::uint64_t flags = 0,
                                       const pc_model_options &options = model_options())
     {
-        return from_ops(in, model_ops_of<T>(flags), &own, on_free_of<T>(0), options);
+        return from_ops(in, model_ops_of<T>(flags), &own, detail::on_free_of<T>(0), options);
     }
     returns<model_info> get_info() const
     {
@@ -1070,15 +1131,6 @@ class model : public detail::handle<pc_model, pc_model_free> {
         return detail::list<std::string>(pc_chat_format, get(), messages.data(), sizeof(pc_message),
                                          messages.size(), &options);
     }
-
-  private:
-    template <class T>
-    static auto on_free_of(int)
-        -> decltype(std::declval<T &>().on_free(), static_cast<void (*)(void *)>(0))
-    {
-        return [](void *user) { static_cast<T *>(user)->on_free(); };
-    }
-    template <class T> static void (*on_free_of(long))(void *) { return nullptr; }
 };
 
 /* The fingerprint of an own model: a digest of its files. */
@@ -1455,7 +1507,9 @@ class prompt : public detail::handle<pc_prompt, pc_prompt_free> {
     static returns<prompt> from_tokens(const model &of, span<const std::int32_t> tokens,
                                        const pc_prompt_options &options = prompt_options())
     {
-        return detail::make<prompt>(pc_prompt_from_tokens, of.get(), tokens.data(), tokens.size(),
+        const std::int32_t none = 0;
+        return detail::make<prompt>(pc_prompt_from_tokens, of.get(),
+                                    tokens.empty() ? &none : tokens.data(), tokens.size(),
                                     &options);
     }
     static returns<prompt> from_text(const model &of, std::string_view text,
@@ -1674,11 +1728,17 @@ class segment_room {
             pointers_.resize(count);
         }
     }
+    segment_room(const segment_room &) = delete;
+    ~segment_room() /* what nobody took, since an exception has passed */
+    {
+        for (pc_segment *pointer : pointers_)
+            pc_segment_free(pointer);
+    }
     pc_segment **get() noexcept { return out_ ? pointers_.data() : nullptr; }
     void take() noexcept
     {
-        for (pc_segment *pointer : pointers_)
-            out_->emplace_back(pointer); /* reserved: it does not throw */
+        for (pc_segment *&pointer : pointers_) /* reserved: it does not throw */
+            out_->emplace_back(std::exchange(pointer, nullptr));
     }
 
   private:
@@ -1689,8 +1749,8 @@ class segment_room {
 } // namespace detail
 
 /* One sequence of an evaluation. */
-inline pc_lane lane(span<const pc_span> spans, span<const std::int32_t> tokens,
-                    span<const std::int64_t> positions) noexcept
+inline pc_lane lane(kept<span<const pc_span>> spans, kept<span<const std::int32_t>> tokens,
+                    kept<span<const std::int64_t>> positions) noexcept
 {
     pc_lane out = {};
     out.spans = spans.data();
@@ -1703,7 +1763,7 @@ inline pc_lane lane(span<const pc_span> spans, span<const std::int32_t> tokens,
 }
 
 struct eval_args : sized<pc_eval_args> {
-    eval_args &set_lanes(span<const pc_lane> list) noexcept
+    eval_args &set_lanes(kept<span<const pc_lane>> list) noexcept
     {
         lanes = list.data();
         lane_stride = sizeof(pc_lane);
@@ -1711,7 +1771,7 @@ struct eval_args : sized<pc_eval_args> {
         return *this;
     }
     /* [all tokens of all lanes][vocab], which eval checks. */
-    eval_args &set_logits(span<float> out) noexcept
+    eval_args &set_logits(kept<span<float>> out) noexcept
     {
         logits = out.data();
         logits_.set(out.data(), out.size());
@@ -1730,8 +1790,13 @@ inline returns<> eval(const model &of, const eval_args &args,
 {
     model_info info;
     std::size_t tokens = 0;
-    for (std::size_t i = 0; i < args.lane_count; i++)
-        tokens += args.lanes[i].count;
+    const bool known = args.logits && args.lanes && args.lane_stride >= offsetof(pc_lane, types);
+    for (std::size_t i = 0; known && i < args.lane_count; i++) {
+        pc_lane lane = {};
+        std::memcpy(&lane, reinterpret_cast<const char *>(args.lanes) + i * args.lane_stride,
+                    args.lane_stride < sizeof lane ? args.lane_stride : sizeof lane);
+        tokens += lane.count;
+    }
     detail::segment_room room(segments, args.lane_count);
     pc_eval_args given = args;
     if (segments)
@@ -1749,8 +1814,9 @@ inline returns<> embed(const model &of, span<pc_prompt *const> prompts, const ca
                        pc_embed_stats *out = nullptr)
 {
     model_info info;
-    if (pc_model_get_info(of.get(), &info) == PC_OK
-        && embeddings.size() < prompts.size() * static_cast<std::size_t>(info.hidden))
+    if (pc_model_get_info(of.get(), &info) != PC_OK)
+        return detail::fail(PC_ERR_INVALID, "embed: model is NULL");
+    if (embeddings.size() < prompts.size() * static_cast<std::size_t>(info.hidden))
         return detail::fail(PC_ERR_LIMIT, "embed: no room for the embeddings of all prompts");
     return detail::call(pc_embed, prompts.data(), prompts.size(), with.get(), &options,
                         embeddings.data(), out);
@@ -1800,26 +1866,26 @@ class memo : public detail::handle<pc_memo, pc_memo_free> {
 
 /* Spans that set_ functions were given are checked by prefill. */
 struct prefill_options : with_cancelled<prefill_options, sized<pc_prefill_options>> {
-    prefill_options &set_embeddings(span<float> out) noexcept
+    prefill_options &set_embeddings(kept<span<float>> out) noexcept
     {
         embeddings = out.data();
         embeddings_.set(out.data(), out.size());
         return *this;
     }
-    prefill_options &set_logits(span<float> out) noexcept
+    prefill_options &set_logits(kept<span<float>> out) noexcept
     {
         logits = out.data();
         logits_.set(out.data(), out.size());
         return *this;
     }
-    prefill_options &set_results(span<pc_memo_result> out) noexcept
+    prefill_options &set_results(kept<span<pc_memo_result>> out) noexcept
     {
         results = out.data();
         result_stride = sizeof(pc_memo_result);
         results_.set(out.data(), out.size());
         return *this;
     }
-    prefill_options &set_map_layers(span<const std::int32_t> layers) noexcept
+    prefill_options &set_map_layers(kept<span<const std::int32_t>> layers) noexcept
     {
         map_layers = layers.data();
         map_layers_.set(layers.data(), layers.size());
@@ -1884,22 +1950,23 @@ inline returns<> merge(const pc_merge_args &args) { return detail::call(pc_merge
 
 /* Spans that set_ functions were given are checked by plan::make. */
 struct plan_args : sized<pc_plan_args> {
-    plan_args &set_runs(span<const pc_run> list) noexcept
+    plan_args &set_runs(kept<span<const pc_run>> list) noexcept
     {
         runs = list.data();
         run_stride = sizeof(pc_run);
         run_count = list.size();
         return *this;
     }
-    plan_args &set_dtypes(span<const std::uint32_t> list) noexcept
+    plan_args &set_dtypes(kept<span<const std::uint32_t>> list) noexcept
     {
         dtypes = list.data();
         dtypes_.set(list.data(), list.size());
         return *this;
     }
     /* Row r, at its position, holds span first_span[r] to span first_span[r + 1] - 1. */
-    plan_args &set_rows(span<const std::int64_t> at, span<const std::uint32_t> first_span,
-                        span<const pc_row_span> list) noexcept
+    plan_args &set_rows(kept<span<const std::int64_t>> at,
+                        kept<span<const std::uint32_t>> first_span,
+                        kept<span<const pc_row_span>> list) noexcept
     {
         positions = at.data();
         row_count = at.size();
@@ -1927,13 +1994,13 @@ struct plan_args : sized<pc_plan_args> {
 /* Spans that set_ functions were given are checked by plan::attend. Memory of a device goes into
  * the fields of C. */
 struct attend_args : sized<pc_attend_args> {
-    attend_args &set_pages(span<const void *const> of_each_run) noexcept
+    attend_args &set_pages(kept<span<const void *const>> of_each_run) noexcept
     {
         pages = of_each_run.data();
         pages_.set(of_each_run.data(), of_each_run.size());
         return *this;
     }
-    attend_args &set_q(span<const float> queries) noexcept
+    attend_args &set_q(kept<span<const float>> queries) noexcept
     {
         q = queries.data();
         q_dtype = PC_DTYPE_F32;
@@ -1941,40 +2008,40 @@ struct attend_args : sized<pc_attend_args> {
         return *this;
     }
     /* dtype: PC_DTYPE_BF16 or PC_DTYPE_F16 */
-    attend_args &set_q(span<const std::uint16_t> queries, std::uint32_t dtype) noexcept
+    attend_args &set_q(kept<span<const std::uint16_t>> queries, std::uint32_t dtype) noexcept
     {
         q = queries.data();
         q_dtype = dtype;
         q_.set(queries.data(), queries.size());
         return *this;
     }
-    attend_args &set_out(span<float> values) noexcept
+    attend_args &set_out(kept<span<float>> values) noexcept
     {
         out = values.data();
         out_dtype = PC_DTYPE_F32;
         out_.set(values.data(), values.size());
         return *this;
     }
-    attend_args &set_out(span<std::uint16_t> values, std::uint32_t dtype) noexcept
+    attend_args &set_out(kept<span<std::uint16_t>> values, std::uint32_t dtype) noexcept
     {
         out = values.data();
         out_dtype = dtype;
         out_.set(values.data(), values.size());
         return *this;
     }
-    attend_args &set_lse(span<float> values) noexcept
+    attend_args &set_lse(kept<span<float>> values) noexcept
     {
         lse = values.data();
         lse_.set(values.data(), values.size());
         return *this;
     }
-    attend_args &set_slopes(span<const float> of_each_head) noexcept
+    attend_args &set_slopes(kept<span<const float>> of_each_head) noexcept
     {
         slopes = of_each_head.data();
         slopes_.set(of_each_head.data(), of_each_head.size());
         return *this;
     }
-    attend_args &set_sinks(span<const float> of_each_head) noexcept
+    attend_args &set_sinks(kept<span<const float>> of_each_head) noexcept
     {
         sinks = of_each_head.data();
         sinks_.set(of_each_head.data(), of_each_head.size());

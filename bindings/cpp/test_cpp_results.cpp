@@ -60,6 +60,9 @@ void errors_are_values(objects &o)
     CHECK(nothing && nothing.has_value());
     nothing = pc::result<>(std::move(moved));
     CHECK(!nothing && nothing.error().status() == PC_ERR_LIMIT);
+    const pc::error taken = std::move(nothing).error(); // keeps its text
+    CHECK(taken.status() == PC_ERR_LIMIT && std::string(taken.what()) == "another");
+    CHECK(!nothing && nothing.error().status() == PC_ERR_LIMIT); // is still no success
 
     pc::prompt none;
     CHECK(!pc::generate(none, o.cache) && pc::generate(none, o.cache).error().status() < 0);

@@ -41,10 +41,12 @@ def failed(kind: Any, error: BaseException, trace: Any) -> None:
 
 
 def unraisable(kind: Any, error: BaseException, trace: Any) -> None:
-    """The same of a function whose caller takes no error, often in another thread. Ctrl-C is none
-    of its errors: the call that this thread is in raises it."""
-    if isinstance(error, KeyboardInterrupt):
-        _pending.setdefault(threading.get_ident(), error)
+    """The same of a function whose caller takes no error, often in another thread. What ends the
+    program (KeyboardInterrupt, SystemExit), in the thread that signals come to, is none of its
+    errors: the call that this thread is in raises it."""
+    thread = threading.get_ident()
+    if not isinstance(error, Exception) and thread == threading.main_thread().ident:
+        _pending.setdefault(thread, error)
         return
     message = "Exception ignored in a function that promptcache called"
     if sys.unraisablehook is sys.__unraisablehook__:  # which takes only what Python makes

@@ -304,6 +304,8 @@ class Endings(unittest.TestCase):
         sent = []
         with self.assertRaises(KeyboardInterrupt):
             employees()[0].encode(promptcache.Cache(on_event=on_event))
+        with self.assertRaises(SystemExit):  # by a handler of SIGTERM, say
+            employees()[0].encode(promptcache.Cache(on_event=lambda event: sys.exit(3)))
 
     def test_batches_swap_sequences(self):
         """Two threads that add a sequence of the other's batch do not wait for each other."""

@@ -6,7 +6,7 @@
 
 #include "host.h"
 
-enum { LEAST_IDS = 8 };
+enum { LEAST_IDS = 8, MOVED_TO = 33 };
 
 /* ----------------------------------------------------------------- check */
 
@@ -102,14 +102,20 @@ static int one_of(const char *name, const char *const *list)
     return 0;
 }
 
-/* Models without RoPE: llama.h does not tell ALiBi from learned positions. */
+enum { BAICHUAN_ALIBI_LAYERS = 40 };
+
+/* llama.h does not tell ALiBi from learned positions, and says RoPE of two that have none. */
 static void learn_positions(host *h, const char *architecture)
 {
-    static const char *const alibi[] = {"bloom", "mpt", "refact", "jais", "baichuan", NULL};
+    static const char *const alibi[] = {"bloom", "mpt", "refact", "jais", NULL};
+    static const char *const learned[] = {"starcoder", NULL};
     /* borders of chunks, or scales of queries, are absolute */
     static const char *const absolute[] = {"llama4", "mistral3", "mistral4", NULL};
-    int rope = llama_model_rope_type(h->weights) != LLAMA_ROPE_TYPE_NONE;
-    int biased = !rope && one_of(architecture, alibi);
+    int baichuan = !strcmp(architecture, "baichuan")
+                   && llama_model_n_layer(h->weights) == BAICHUAN_ALIBI_LAYERS;
+    int rope = llama_model_rope_type(h->weights) != LLAMA_ROPE_TYPE_NONE && !baichuan
+               && !one_of(architecture, learned);
+    int biased = baichuan || (!rope && one_of(architecture, alibi));
     h->info.position_scheme = rope     ? PC_POSITION_ROPE
                               : biased ? PC_POSITION_ALIBI
                                        : PC_POSITION_LEARNED;
@@ -144,14 +150,46 @@ static void learn_facts(host *h)
     learn_positions(h, architecture);
 }
 
+static uint64_t key_values(const host *h)
+{
+    enum ggml_type type = (enum ggml_type)h->form.type_k;
+    return h->form.row_k / ggml_type_size(type) * (uint64_t)ggml_blck_size(type);
+}
+
+/* llama.cpp mixes the values of a quantised head before it rounds them, unless this is set. */
+static int mixing_is_off(void)
+{
+    const char *set = getenv("LLAMA_ATTN_ROT_DISABLE");
+    return set && atoi(set);
+}
+
+/* Whether llama.cpp can rotate K of this type. Where it cannot, it does not fail: the process ends.
+ * ggml rotates no bf16. Quantised K must be mixed, in heads of equal size that are rotated whole. */
+static int can_rotate(const host *h)
+{
+    enum { MIXED = 64 };
+    enum ggml_type type = (enum ggml_type)h->form.type_k;
+    char name[64] = "", key[128], text[32];
+    uint64_t head = h->info.kv_heads > 0 ? key_values(h) / (uint64_t)h->info.kv_heads : 0;
+    if (llama_model_rope_type(h->weights) == LLAMA_ROPE_TYPE_NONE)
+        return 1; /* nothing is rotated */
+    if (!ggml_is_quantized(type))
+        return type != GGML_TYPE_BF16;
+    meta(h, "general.architecture", name, sizeof name);
+    snprintf(key, sizeof key, "%s.attention.kv_lora_rank", name);
+    if (mixing_is_off() || !head || head % MIXED || meta(h, key, text, sizeof text))
+        return 0;
+    snprintf(key, sizeof key, "%s.rope.dimension_count", name);
+    return !meta(h, key, text, sizeof text) || strtoul(text, NULL, 10) == head;
+}
+
 static void learn_layers(host *h)
 {
     enum ggml_type type = (enum ggml_type)h->form.type_k;
-    uint64_t values = h->form.row_k / ggml_type_size(type) * (uint64_t)ggml_blck_size(type);
     h->info.layers = (int32_t)h->form.layers;
     h->info.kv_bytes_per_token = h->form.token_bytes;
     if (h->info.kv_heads > 0)
-        h->info.head_dim = (int32_t)(values / (uint64_t)h->info.kv_heads);
+        h->info.head_dim = (int32_t)(key_values(h) / (uint64_t)h->info.kv_heads);
     h->info.compute = type == GGML_TYPE_F32    ? PC_DTYPE_F32
                       : type == GGML_TYPE_F16  ? PC_DTYPE_F16
                       : type == GGML_TYPE_BF16 ? PC_DTYPE_BF16
@@ -189,8 +227,38 @@ static pc_status check_form(const host *h)
     return PC_OK;
 }
 
-/* Two tokens. The second one stands behind a gap: that shows that states can be taken, renamed and
- * put back. */
+/* Whether llama.cpp moves K as it should. It rotates all layers, also those of a model without RoPE
+ * in some of them; and with YaRN, it scales K once more. A token that sees nothing else has the
+ * same activations everywhere, so its K that was moved must be the one computed there. `size`
+ * bytes of it at position 0 are in h->bytes, and `source` holds it. */
+static pc_status probe_move(host *h, size_t size)
+{
+    llama_pos to = h->info.context_length > 2 * MOVED_TO ? MOVED_TO : h->info.context_length / 2;
+    size_t moved_size, own_size = 0;
+    uint8_t *copy = NULL;
+    pc_status status = state_put(h, h->target, h->bytes, size);
+    if (status < 0)
+        return status;
+    llama_memory_seq_add(h->cells, h->target, -1, -1, to);
+    llama_memory_seq_rm(h->cells, h->source, -1, -1);
+    if ((status = probe_decode(h, h->target, to + 1)) < 0)
+        return status;
+    llama_memory_seq_rm(h->cells, h->target, to + 1, -1);
+    if ((status = state_take(h, h->target, &moved_size)) < 0)
+        return status;
+    if (!(copy = malloc(moved_size)))
+        return PC_ERR_NOMEM;
+    memcpy(copy, h->bytes, moved_size);
+    if ((status = probe_decode(h, h->source, to)) >= 0)
+        status = state_take(h, h->source, &own_size);
+    if (status >= 0 && (own_size != moved_size || !state_same_keys(copy, h->bytes, own_size)))
+        h->info.relocatable = 0;
+    free(copy);
+    return status;
+}
+
+/* A few tokens. One stands behind a gap: that shows that states can be taken, renamed and put
+ * back. */
 static pc_status probe(host *h)
 {
     enum { LABEL = 4 };
@@ -211,7 +279,13 @@ static pc_status probe(host *h)
             status = host_fail(PC_ERR_UNSUPPORTED, "llama.cpp's memory does not take positions");
         if (status >= 0)
             status = probe_decode(h, h->target, LABEL + 1);
+        llama_memory_seq_rm(h->cells, h->target, -1, -1);
+        if (status >= 0)
+            status = state_take(h, h->source, &size);
     }
+    h->info.relocatable = h->info.relocatable && can_rotate(h);
+    if (status >= 0 && h->info.relocatable)
+        status = probe_move(h, size);
     llama_memory_seq_rm(h->cells, h->source, -1, -1);
     llama_memory_seq_rm(h->cells, h->target, -1, -1);
     return status;
@@ -257,6 +331,8 @@ static void learn_identity(host *h, const uint8_t weights[32], const void *ident
     digest_add(lanes, weights, 32);
     digest_add(lanes, text, (size_t)length);
     digest_add(lanes, identity, size);
+    if (mixing_is_off())
+        digest_add(lanes, "not mixed", 9);
     digest_add(lanes, "\0\0\0\0\0\0\0", 8);
     memcpy(h->info.fingerprint, lanes, 32);
     for (int i = 0; i < 32; i++)

@@ -164,6 +164,8 @@ pc_status state_put(host *h, llama_seq_id id, const uint8_t *bytes, size_t size)
  * (may be NULL): [count] positions of the cells. */
 pc_status state_read(const host *h, const uint8_t *bytes, size_t size, size_t count,
                      state_form *form, llama_pos *pos);
+/* Whether two states of one token, of the context's form, have the same K, but for rounding. */
+int state_same_keys(const uint8_t *a, const uint8_t *b, size_t size);
 /* Lets all cells stand at one position. */
 void state_label(uint8_t *bytes, llama_pos label);
 

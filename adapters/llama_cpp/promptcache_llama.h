@@ -104,7 +104,7 @@ PC_LLAMA_API pc_status pc_llama_check(const struct llama_model *weights,
                                       struct llama_context *memory,
                                       const struct llama_context_params *params);
 
-/* Makes a model of llama.cpp's. Computes two tokens to learn how the context keeps states. Blocks.
+/* Makes a model of llama.cpp's. Computes a few tokens to learn how the context keeps states. Blocks.
  * weights and memory stay the application's, and must live until options->on_free: free the
  * pc_model, and all that was made of it, first. From here on the context's memory, abort callback
  * and sequence ids belong to the adapter; no other code may decode with it or change it. Thread

@@ -8,6 +8,7 @@
  *   of each layer: i32 type of K, u64 bytes of a row, rows by cell;
  *   of each layer with V: i32 type of V, u64 bytes of a row, rows by cell; or, transposed,
  *   i32 type, u32 bytes of an element, u32 width, elements [width][cell]. */
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -125,6 +126,59 @@ pc_status state_read(const host *h, const uint8_t *bytes, size_t size, size_t co
     else if (!same_form(&f, &h->form))
         return PC_ERR_FORMAT;
     return PC_OK;
+}
+
+static void row_floats(float *out, const uint8_t *row, enum ggml_type type, int64_t count)
+{
+    if (type == GGML_TYPE_F32)
+        memcpy(out, row, (size_t)count * sizeof *out);
+    else
+        ggml_get_type_traits(type)->to_float(row, out, count);
+}
+
+/* Of two rows: the factor between them, and what is left without it. */
+static int same_rows(const uint8_t *a, const uint8_t *b, enum ggml_type type, uint64_t bytes)
+{
+    double most = ggml_is_quantized(type) ? 0.06 : 0.01;
+    double rest = ggml_is_quantized(type) ? 0.35 : 0.02;
+    double aa = 0, ab = 0, bb = 0;
+    int64_t count = (int64_t)(bytes / ggml_type_size(type)) * ggml_blck_size(type);
+    float *x = malloc((size_t)count * 2 * sizeof *x), *y = x + count;
+    if (!x)
+        return 0;
+    row_floats(x, a, type, count);
+    row_floats(y, b, type, count);
+    for (int64_t i = 0; i < count; i++) {
+        aa += (double)x[i] * x[i];
+        ab += (double)x[i] * y[i];
+        bb += (double)y[i] * y[i];
+    }
+    free(x);
+    return bb > 0 ? fabs(ab / bb - 1) < most && aa - ab * ab / bb < rest * rest * bb : aa == 0;
+}
+
+int state_same_keys(const uint8_t *a, const uint8_t *b, size_t size)
+{
+    reader r = {b, b + size, 0};
+    int same = 1;
+    skip(&r, 1, HEAD_BYTES);
+    while (r.at < r.end && !r.short_of) {
+        uint32_t transposed, layers;
+        state_form values = {.type_k = -1, .type_v = -1};
+        skip(&r, 1, CACHE_BYTES + CELL_BYTES);
+        transposed = read_u32(&r);
+        layers = read_u32(&r);
+        for (uint32_t l = 0; l < layers && !r.short_of; l++) {
+            enum ggml_type type = (enum ggml_type)read_u32(&r);
+            uint64_t bytes = read_u64(&r);
+            const uint8_t *row = r.at;
+            skip(&r, bytes, 1);
+            same = same && !r.short_of && same_rows(a + (row - b), row, type, bytes);
+        }
+        for (uint32_t l = 0; l < layers && !r.short_of && r.at < r.end; l++)
+            read_layer(&r, 1, (int)transposed, &values, &values.type_v, &values.row_v);
+    }
+    return same && !r.short_of;
 }
 
 void state_label(uint8_t *bytes, llama_pos label)

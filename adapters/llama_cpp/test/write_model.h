@@ -90,39 +90,93 @@ static inline void write_layers(model_writer *w, int layers, int gemma)
     }
 }
 
-/* architecture: "llama", or "gemma3" with a window; template: of the chat, or NULL. */
-static inline const char *write_model(const char *name, const char *architecture, int layers,
-                                      uint32_t window, const char *chat)
+/* Facts that all have; the caller adds others, then tensors. */
+static inline model_writer write_begin(const char *architecture, int layers)
 {
-    static char path[4][512];
-    static int next;
-    char *out = path[next++ % 4];
-    struct ggml_init_params memory = {32u << 20, NULL, false};
+    struct ggml_init_params memory = {64u << 20, NULL, false};
     model_writer w = {gguf_init_empty(), ggml_init(memory), {7}, architecture};
-    snprintf(out, sizeof path[0], "%s/%s.gguf", pc_test_folder(), name);
     gguf_set_val_str(w.gguf, "general.architecture", architecture);
     gguf_set_val_u32(w.gguf, write_key(&w, "context_length"), WRITE_CONTEXT);
     gguf_set_val_u32(w.gguf, write_key(&w, "embedding_length"), WRITE_WIDTH);
     gguf_set_val_u32(w.gguf, write_key(&w, "block_count"), (uint32_t)layers);
     gguf_set_val_u32(w.gguf, write_key(&w, "feed_forward_length"), WRITE_FFN);
-    gguf_set_val_u32(w.gguf, write_key(&w, "attention.head_count"), 4);
-    gguf_set_val_u32(w.gguf, write_key(&w, "attention.head_count_kv"), 2);
-    gguf_set_val_u32(w.gguf, write_key(&w, "attention.key_length"), WRITE_HEAD);
-    gguf_set_val_u32(w.gguf, write_key(&w, "attention.value_length"), WRITE_HEAD);
     gguf_set_val_f32(w.gguf, write_key(&w, "attention.layer_norm_rms_epsilon"), 1e-5f);
+    gguf_set_val_f32(w.gguf, write_key(&w, "attention.layer_norm_epsilon"), 1e-5f);
     gguf_set_val_f32(w.gguf, write_key(&w, "rope.freq_base"), 10000.0f);
+    write_vocabulary(&w);
+    return w;
+}
+
+static inline const char *write_end(model_writer *w, const char *name)
+{
+    static char path[4][512];
+    static int next;
+    char *out = path[next++ % 4];
+    snprintf(out, sizeof path[0], "%s/%s.gguf", pc_test_folder(), name);
+    CHECK(gguf_write_to_file(w->gguf, out, false));
+    gguf_free(w->gguf);
+    ggml_free(w->tensors);
+    return out;
+}
+
+/* Llama, and what has its tensors: heads of 32, two of K and V. */
+static inline void write_llama(model_writer *w, int layers, int gemma)
+{
+    gguf_set_val_u32(w->gguf, write_key(w, "attention.head_count"), 4);
+    gguf_set_val_u32(w->gguf, write_key(w, "attention.head_count_kv"), 2);
+    gguf_set_val_u32(w->gguf, write_key(w, "attention.key_length"), WRITE_HEAD);
+    gguf_set_val_u32(w->gguf, write_key(w, "attention.value_length"), WRITE_HEAD);
+    write_tensor(w, -1, "token_embd.weight", WRITE_WIDTH, WRITE_VOCAB, 0);
+    write_tensor(w, -1, "output_norm.weight", WRITE_WIDTH, 0, 1);
+    write_layers(w, layers, gemma);
+}
+
+/* architecture: "llama", or another one with its tensors, or "gemma3" with a window; chat: the
+ * template, or NULL. */
+static inline const char *write_model(const char *name, const char *architecture, int layers,
+                                      uint32_t window, const char *chat)
+{
+    model_writer w = write_begin(architecture, layers);
     if (window)
         gguf_set_val_u32(w.gguf, write_key(&w, "attention.sliding_window"), window);
     if (chat)
         gguf_set_val_str(w.gguf, "tokenizer.chat_template", chat);
-    write_vocabulary(&w);
+    write_llama(&w, layers, window > 0);
+    return write_end(&w, name);
+}
+
+/* A weight and a bias. */
+static inline void write_pair(model_writer *w, int layer, const char *name, int64_t width,
+                              int64_t height)
+{
+    char part[64];
+    snprintf(part, sizeof part, "%s.weight", name);
+    write_tensor(w, layer, part, width, height, height ? 0 : 1);
+    snprintf(part, sizeof part, "%s.bias", name);
+    write_tensor(w, layer, part, height ? height : width, 0, 0);
+}
+
+/* "gpt2" and "starcoder", which have learned positions, or "bloom", which has ALiBi: two heads of
+ * 32, one matrix for Q, K and V. */
+static inline const char *write_gpt(const char *architecture)
+{
+    model_writer w = write_begin(architecture, 2);
+    gguf_set_val_u32(w.gguf, write_key(&w, "attention.head_count"), 2);
     write_tensor(&w, -1, "token_embd.weight", WRITE_WIDTH, WRITE_VOCAB, 0);
-    write_tensor(&w, -1, "output_norm.weight", WRITE_WIDTH, 0, 1);
-    write_layers(&w, layers, window > 0);
-    CHECK(gguf_write_to_file(w.gguf, out, false));
-    gguf_free(w.gguf);
-    ggml_free(w.tensors);
-    return out;
+    write_pair(&w, -1, "output_norm", WRITE_WIDTH, 0);
+    if (strcmp(architecture, "bloom"))
+        write_tensor(&w, -1, "position_embd.weight", WRITE_WIDTH, WRITE_CONTEXT, 0);
+    else
+        write_pair(&w, -1, "token_embd_norm", WRITE_WIDTH, 0);
+    for (int l = 0; l < 2; l++) {
+        write_pair(&w, l, "attn_norm", WRITE_WIDTH, 0);
+        write_pair(&w, l, "attn_qkv", WRITE_WIDTH, 3 * WRITE_WIDTH);
+        write_pair(&w, l, "attn_output", WRITE_WIDTH, WRITE_WIDTH);
+        write_pair(&w, l, "ffn_norm", WRITE_WIDTH, 0);
+        write_pair(&w, l, "ffn_down", WRITE_FFN, WRITE_WIDTH);
+        write_pair(&w, l, "ffn_up", WRITE_WIDTH, WRITE_FFN);
+    }
+    return write_end(&w, architecture);
 }
 
 #endif

@@ -32,8 +32,17 @@ static int usage(FILE *to)
     return to == stderr ? 2 : 0;
 }
 
+/* A whole number from 1 to 2^31 - 1. */
+static int read_number(long *out, const char *text)
+{
+    char *end;
+    *out = strtol(text, &end, 10);
+    return end != text && !*end && *out > 0 && *out <= INT32_MAX;
+}
+
 static int read_settings(settings *s, int argc, char **argv)
 {
+    long number;
     *s = (settings){.system = "Answer from the documents.", .context = 8192};
     for (int i = 1; i + 1 < argc; i += 2) {
         if (!strcmp(argv[i], "--model"))
@@ -42,10 +51,10 @@ static int read_settings(settings *s, int argc, char **argv)
             s->system = argv[i + 1];
         else if (!strcmp(argv[i], "--cache"))
             s->cache = argv[i + 1];
-        else if (!strcmp(argv[i], "--context"))
-            s->context = (uint32_t)strtoul(argv[i + 1], NULL, 10);
-        else if (!strcmp(argv[i], "--threads"))
-            s->threads = atoi(argv[i + 1]);
+        else if (!strcmp(argv[i], "--context") && read_number(&number, argv[i + 1]))
+            s->context = (uint32_t)number;
+        else if (!strcmp(argv[i], "--threads") && read_number(&number, argv[i + 1]))
+            s->threads = (int)number;
         else if (!strcmp(argv[i], "--document") && s->document_count < MOST_DOCUMENTS)
             s->documents[s->document_count++] = argv[i + 1];
         else
@@ -73,14 +82,19 @@ static pc_status add_file(pc_schema_builder *b, const char *path)
 {
     FILE *file = fopen(path, "rb");
     char block[LINE];
-    pc_status status = file ? PC_OK : PC_ERR_NOT_FOUND;
-    if (!file)
-        fprintf(stderr, "llama_chat: %s cannot be read\n", path);
-    for (size_t n; status >= 0 && (n = fread(block, 1, sizeof block, file));)
+    pc_status status = PC_OK;
+    int unread = !file;
+    for (size_t n; !unread && status >= 0 && (n = fread(block, 1, sizeof block, file));)
         status = pc_schema_builder_add_text(b, block, n, 0);
-    if (file)
+    if (file) {
+        unread = ferror(file); /* a folder can be opened */
         fclose(file);
-    return status;
+    }
+    if (!unread)
+        return status;
+    snprintf(block, sizeof block, "%s cannot be read", path);
+    pc_error_set(block);
+    return PC_ERR_IO;
 }
 
 /* The system prompt, then a module for each document. */
@@ -153,7 +167,13 @@ static pc_status talk(const pc_model *model, pc_cache *cache, const settings *s,
     char line[LINE];
     pc_status status = make_schema(&schema, model, s);
     while (status >= 0 && fgets(line, sizeof line, stdin)) {
-        line[strcspn(line, "\n")] = 0;
+        size_t length = strcspn(line, "\n");
+        if (length == sizeof line - 1) {
+            pc_error_set("a question of more than 4,094 bytes");
+            status = PC_ERR_LIMIT;
+            break;
+        }
+        line[length] = 0;
         if (*line)
             status = answer(schema, cache, s, weights, line);
     }

@@ -15,21 +15,30 @@ static llama_seq_id free_id(host *h)
     return -1;
 }
 
-llama_seq_id ids_take(host *h)
+pc_status cells_changed(void)
+{
+    return host_fail(PC_ERR_STATE, "the context's memory was changed by other code since the model "
+                                   "was made: free the cache and the model, and clear it");
+}
+
+pc_status ids_take(host *h, llama_seq_id *out)
 {
     llama_seq_id id;
+    *out = -1;
     while ((id = free_id(h)) < 0 && moved_drop(h, NULL))
         continue;
-    if (id < 0) {
-        host_fail(PC_ERR_LIMIT,
-                  "all %u sequence ids of the context are in use: fewer requests at once, or a "
-                  "larger n_seq_max",
-                  h->ids);
-        return -1;
-    }
+    if (id < 0)
+        return host_fail(PC_ERR_LIMIT,
+                         "all %u sequence ids of the context are in use: fewer requests at once, "
+                         "or a larger n_seq_max",
+                         h->ids);
+    for (int i = 0; i < h->step; i++)
+        if (llama_memory_seq_pos_max(h->cells, id + i) >= 0)
+            return cells_changed();
     h->used[id] = 1;
     h->stats->ids += (uint64_t)h->step;
-    return id;
+    *out = id;
+    return PC_OK;
 }
 
 void ids_give(host *h, llama_seq_id id)
@@ -155,8 +164,8 @@ pc_status shelf_take(host *h, llama_pos first, llama_pos last, place *out)
             out->shelf = i;
         return status;
     }
-    if ((h->shelves[fresh].id = ids_take(h)) < 0)
-        return PC_ERR_LIMIT;
+    if ((status = ids_take(h, &h->shelves[fresh].id)) < 0)
+        return status;
     status = shelf_insert(&h->shelves[fresh], 0, first, last);
     if (status >= 0) {
         out->shelf = fresh;
@@ -255,6 +264,14 @@ static moved *moved_make(host *h, const segment *of, llama_pos delta)
     return &h->moved[h->moved_count++];
 }
 
+pc_status segment_intact(const host *h, const segment *s)
+{
+    const shelf *on = &h->shelves[s->at.shelf];
+    llama_pos top = llama_memory_seq_pos_max(h->cells, on->id);
+    /* behind it there may be a segment that is being computed */
+    return top < s->at.last || top > on->taken[on->count - 1].last ? cells_changed() : PC_OK;
+}
+
 pc_status segment_join(host *h, llama_seq_id to, const segment *s, llama_pos delta, uint32_t lo,
                        uint32_t hi)
 {
@@ -262,6 +279,9 @@ pc_status segment_join(host *h, llama_seq_id to, const segment *s, llama_pos del
     /* windows leave out cells of a copy that only its last tokens' successors do without */
     int useful = h->window ? !lo && hi == s->count : 2 * (hi - lo) >= s->count;
     moved *copy;
+    pc_status status = segment_intact(h, s);
+    if (status < 0)
+        return status;
     if (!delta) {
         cells_share(h, shelf_id(h, &s->at), to, first, end);
         h->stats->cells_shared += hi - lo;
@@ -281,9 +301,56 @@ pc_status segment_join(host *h, llama_seq_id to, const segment *s, llama_pos del
     return cells_copy(h, shelf_id(h, &s->at), to, first, end, delta, -1);
 }
 
+/* A call of llama_decode, so that cells which wait for it are rotated. */
+static pc_status turn_now(host *h)
+{
+    struct llama_batch one = llama_batch_init(1, 0, 1);
+    int result;
+    if (!one.token)
+        return PC_ERR_NOMEM;
+    one.n_tokens = 1;
+    one.token[0] = 0;
+    one.pos[0] = 0;
+    one.n_seq_id[0] = 1;
+    one.seq_id[0][0] = h->source;
+    one.logits[0] = 0;
+    result = llama_decode(h->memory, one);
+    llama_batch_free(one);
+    llama_memory_seq_rm(h->cells, h->source, -1, -1);
+    h->stats->decodes++;
+    if (result)
+        return host_fail(result == 1 ? PC_ERR_LIMIT : PC_ERR_INTERNAL,
+                         "no room for a token to move a segment with (%d)", result);
+    h->turning = 0;
+    return PC_OK;
+}
+
+/* llama.cpp rotates by as much as the position grows. The first token of a segment may have to be
+ * rotated further than its label allows. So it is rotated first, and labelled then. */
+static pc_status join_turned(host *h, llama_seq_id to, const segment *s, llama_pos delta,
+                             uint32_t at, llama_pos label)
+{
+    llama_seq_id id;
+    llama_pos there = s->pos[at] + delta;
+    pc_status status = ids_take(h, &id);
+    if (status >= 0)
+        status = cells_copy(h, shelf_id(h, &s->at), id, s->pos[at], s->pos[at] + 1, delta, -1);
+    if (status >= 0)
+        status = turn_now(h);
+    if (status >= 0)
+        status = cells_copy(h, id, to, there, there + 1, 0, label);
+    ids_give(h, id);
+    return status;
+}
+
 pc_status segment_join_as(host *h, llama_seq_id to, const segment *s, llama_pos delta, uint32_t at,
                           llama_pos label)
 {
+    pc_status status = segment_intact(h, s);
+    if (status < 0)
+        return status;
     h->stats->cells_renamed++;
+    if (label < delta)
+        return join_turned(h, to, s, delta, at, label);
     return cells_copy(h, shelf_id(h, &s->at), to, s->pos[at], s->pos[at] + 1, delta, label);
 }

@@ -175,6 +175,9 @@ pc_status rows_compute(host *h, const rows *r)
         free(slots);
         return status;
     }
+    for (size_t g = 0; g < count && status >= 0; g++)
+        if (llama_memory_seq_pos_max(h->cells, groups[g].of->id) != groups[g].of->top)
+            status = cells_changed();
     if (r->hidden)
         llama_set_embeddings(h->memory, true);
     while (status >= 0 && rows_left(groups, count))

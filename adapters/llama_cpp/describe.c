@@ -64,6 +64,8 @@ pc_status context_check(const struct llama_model *weights, struct llama_context 
         return host_fail(PC_ERR_INVALID, "llama.cpp's model, context or its params is NULL");
     if ((status = check_version(any_version)) < 0)
         return status;
+    if (host_exists(memory))
+        return host_fail(PC_ERR_STATE, "the context has another pc_model already: one each");
     if (llama_get_model(memory) != weights)
         return host_fail(PC_ERR_MISMATCH, "the context is of another llama_model");
     if ((fault = kind_fault(weights, memory)))

@@ -116,6 +116,7 @@ typedef struct host {
     pc_llama_stats *stats, own_stats;
     void (*on_free)(void *user);
     void *free_user;
+    struct host *next; /* of all that there are */
 } host;
 
 /* Fails with a text. */
@@ -127,8 +128,11 @@ pc_status host_fail(pc_status status, const char *format, ...)
 
 /* ---- cells.c: ids, shelves, copies */
 
-/* -1: none is left, the text says so. */
-llama_seq_id ids_take(host *h);
+/* PC_ERR_LIMIT: none is left. PC_ERR_STATE: other code has tokens in it. */
+pc_status ids_take(host *h, llama_seq_id *out);
+/* What other code did to the context is noticed where it is cheap: an id holds another highest
+ * position than the adapter left there. PC_ERR_STATE, with text. */
+pc_status cells_changed(void);
 /* Removes its cells, too. -1: does nothing. */
 void ids_give(host *h, llama_seq_id id);
 /* Gives cells of [first, end) of one id to another; -1, -1: all. */
@@ -143,10 +147,12 @@ pc_status shelf_take(host *h, llama_pos first, llama_pos last, place *out);
 /* Removes the cells. */
 void shelf_give(host *h, place *at);
 llama_seq_id shelf_id(const host *h, const place *at);
+/* Whether its cells are where they were left. */
+pc_status segment_intact(const host *h, const segment *s);
 /* Gives the tokens [lo, hi) of a segment to a sequence id. */
 pc_status segment_join(host *h, llama_seq_id to, const segment *s, llama_pos delta, uint32_t lo,
                        uint32_t hi);
-/* Gives one token, under another position. */
+/* Gives one token, under another position. It may be computed by way of a call of llama_decode. */
 pc_status segment_join_as(host *h, llama_seq_id to, const segment *s, llama_pos delta, uint32_t at,
                           llama_pos label);
 /* Drops kept copies of a segment; NULL: the one that was not used for longest. 0: there was none.
@@ -210,6 +216,11 @@ pc_status segment_size(void *user, void *segment, uint64_t *bytes);
 pc_status segment_export(void *user, void *segment, void *data, size_t capacity, size_t *size);
 pc_status segment_import(void *user, const void *data, size_t size, const int32_t *tokens,
                          size_t count, void **segment);
+
+/* ---- model.c */
+
+/* Whether a context has a pc_model. */
+int host_exists(const struct llama_context *memory);
 
 /* ---- describe.c: what the context is */
 

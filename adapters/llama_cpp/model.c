@@ -1,4 +1,5 @@
 /* promptcache_llama.h: a host is made, becomes a pc_model, and goes with it. */
+#include <pthread.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -60,8 +61,13 @@ void pc_llama_params(struct llama_context_params *params)
         params->n_seq_max = 64;
     if (params->n_seq_max > most)
         params->n_seq_max = (uint32_t)most;
+    /* llama.cpp aborts where one of these is smaller; n_batch becomes n_ctx at most */
     if (params->n_batch < params->n_seq_max)
         params->n_batch = params->n_seq_max;
+    if (params->n_ctx && params->n_ctx < params->n_seq_max)
+        params->n_ctx = params->n_seq_max;
+    if (params->n_outputs_max && params->n_outputs_max < params->n_seq_max)
+        params->n_outputs_max = params->n_seq_max;
 }
 
 pc_status pc_llama_check(const struct llama_model *weights, struct llama_context *memory,
@@ -123,9 +129,34 @@ static bool must_stop(void *user)
     return h->cancelled && !h->turning && h->cancelled(h->cancel_user);
 }
 
+static pthread_mutex_t hosts_mutex = PTHREAD_MUTEX_INITIALIZER;
+static host *hosts;
+
+int host_exists(const struct llama_context *memory)
+{
+    int found = 0;
+    pthread_mutex_lock(&hosts_mutex);
+    for (const host *h = hosts; h && !found; h = h->next)
+        found = h->memory == memory;
+    pthread_mutex_unlock(&hosts_mutex);
+    return found;
+}
+
+static void hosts_remove(const host *h)
+{
+    pthread_mutex_lock(&hosts_mutex);
+    for (host **at = &hosts; *at; at = &(*at)->next)
+        if (*at == h) {
+            *at = h->next;
+            break;
+        }
+    pthread_mutex_unlock(&hosts_mutex);
+}
+
 static void host_free(void *user)
 {
     host *h = user;
+    hosts_remove(h);
     llama_set_abort_callback(h->memory, NULL, NULL);
     while (moved_drop(h, NULL))
         continue;
@@ -165,6 +196,10 @@ static host *host_make(struct llama_model *weights, struct llama_context *memory
     h->own_stats = (pc_llama_stats)PC_LLAMA_STATS_INIT;
     h->stats = o->stats ? o->stats : &h->own_stats;
     llama_set_abort_callback(memory, must_stop, h);
+    pthread_mutex_lock(&hosts_mutex);
+    h->next = hosts;
+    hosts = h;
+    pthread_mutex_unlock(&hosts_mutex);
     return h;
 }
 

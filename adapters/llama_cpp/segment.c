@@ -156,6 +156,9 @@ pc_status segment_export(void *user, void *x, void *data, size_t capacity, size_
     uint8_t *out = data;
     uint32_t magic = MAGIC, end;
     size_t at = HEAD + s->count * sizeof *s->pos;
+    pc_status intact = segment_intact(h, s);
+    if (intact < 0)
+        return intact;
     for (uint32_t i = 0; i < s->count; i = end) {
         uint32_t head[2] = {(end = run_end(h, s, i)) - i, 0};
         size_t bytes;

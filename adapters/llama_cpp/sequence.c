@@ -9,6 +9,7 @@ pc_status sequence_new(void *user, const pc_sequence_args *args, void **out)
 {
     host *h = user;
     sequence *s;
+    pc_status status;
     *out = NULL;
     if (args && args->adapter)
         return host_fail(PC_ERR_UNSUPPORTED,
@@ -18,9 +19,9 @@ pc_status sequence_new(void *user, const pc_sequence_args *args, void **out)
         return PC_ERR_NOMEM;
     s->top = s->attached = -1;
     s->backup = -1;
-    if ((s->id = ids_take(h)) < 0) {
+    if ((status = ids_take(h, &s->id)) < 0) {
         free(s);
-        return PC_ERR_LIMIT;
+        return status;
     }
     *out = s;
     return PC_OK;
@@ -168,10 +169,11 @@ llama_pos sequence_next(const sequence *s)
 /* Cells are about to change place, so removing by position would not bring back what was. */
 static pc_status sequence_guard(host *h, sequence *s)
 {
+    pc_status status;
     if (s->fresh || s->backup >= 0)
         return PC_OK;
-    if ((s->backup = ids_take(h)) < 0)
-        return PC_ERR_LIMIT;
+    if ((status = ids_take(h, &s->backup)) < 0)
+        return status;
     cells_share(h, s->id, s->backup, -1, s->first);
     return PC_OK;
 }
@@ -250,7 +252,8 @@ pc_status sequence_reach(host *h, sequence *s, llama_pos position)
                          "llama.cpp needs each position once (import modules without gaps)",
                          j.highest + 1, position - 1, h->window ? "a sliding window" : "ALiBi");
     if (rename && !position)
-        return host_fail(PC_ERR_UNSUPPORTED, "a new token at position 0, where a segment stands");
+        return host_fail(PC_ERR_UNSUPPORTED, "text at position 0, where a segment stands: llama.cpp computes a "
+                         "sequence in order of position");
     status = sequence_guard(h, s);
     for (size_t i = 0; i < s->span_count && status >= 0; i++)
         if (s->spans[i].lo < s->spans[i].hi)

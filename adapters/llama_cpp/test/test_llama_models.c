@@ -95,25 +95,6 @@ static void test_gap(const char *path, const char *reason)
     world_close(&w);
 }
 
-/* Q, K and V as wide as the model. */
-static void write_whole(model_writer *w, int layers)
-{
-    write_tensor(w, -1, "token_embd.weight", WRITE_WIDTH, WRITE_VOCAB, 0);
-    write_tensor(w, -1, "output.weight", WRITE_WIDTH, WRITE_VOCAB, 0);
-    write_tensor(w, -1, "output_norm.weight", WRITE_WIDTH, 0, 1);
-    for (int l = 0; l < layers; l++) {
-        write_tensor(w, l, "attn_norm.weight", WRITE_WIDTH, 0, 1);
-        write_tensor(w, l, "attn_q.weight", WRITE_WIDTH, WRITE_WIDTH, 0);
-        write_tensor(w, l, "attn_k.weight", WRITE_WIDTH, WRITE_WIDTH, 0);
-        write_tensor(w, l, "attn_v.weight", WRITE_WIDTH, WRITE_WIDTH, 0);
-        write_tensor(w, l, "attn_output.weight", WRITE_WIDTH, WRITE_WIDTH, 0);
-        write_tensor(w, l, "ffn_norm.weight", WRITE_WIDTH, 0, 1);
-        write_tensor(w, l, "ffn_gate.weight", WRITE_WIDTH, WRITE_FFN, 0);
-        write_tensor(w, l, "ffn_up.weight", WRITE_WIDTH, WRITE_FFN, 0);
-        write_tensor(w, l, "ffn_down.weight", WRITE_FFN, WRITE_WIDTH, 0);
-    }
-}
-
 /* Four layers, one head of 64. */
 static const char *write_wide(const char *architecture, int yarn)
 {

@@ -16,6 +16,7 @@ typedef struct model_writer {
     struct ggml_context *tensors;
     pc_test_rng rng;
     const char *architecture;
+    const char *before; /* names of tensors in layers */
 } model_writer;
 
 static inline const char *write_key(const model_writer *w, const char *name)
@@ -36,7 +37,7 @@ static inline void write_tensor(model_writer *w, int layer, const char *name, in
     if (layer < 0)
         snprintf(full, sizeof full, "%s", name);
     else
-        snprintf(full, sizeof full, "blk.%d.%s", layer, name);
+        snprintf(full, sizeof full, "%sblk.%d.%s", w->before, layer, name);
     ggml_set_name(t, full);
     for (int64_t i = 0; i < ggml_nelements(t); i++)
         data[i] = centre + spread * pc_test_normal(&w->rng);
@@ -94,7 +95,7 @@ static inline void write_layers(model_writer *w, int layers, int gemma)
 static inline model_writer write_begin(const char *architecture, int layers)
 {
     struct ggml_init_params memory = {64u << 20, NULL, false};
-    model_writer w = {gguf_init_empty(), ggml_init(memory), {7}, architecture};
+    model_writer w = {gguf_init_empty(), ggml_init(memory), {7}, architecture, ""};
     gguf_set_val_str(w.gguf, "general.architecture", architecture);
     gguf_set_val_u32(w.gguf, write_key(&w, "context_length"), WRITE_CONTEXT);
     gguf_set_val_u32(w.gguf, write_key(&w, "embedding_length"), WRITE_WIDTH);
@@ -143,6 +144,25 @@ static inline const char *write_model(const char *name, const char *architecture
         gguf_set_val_str(w.gguf, "tokenizer.chat_template", chat);
     write_llama(&w, layers, window > 0);
     return write_end(&w, name);
+}
+
+/* Q, K and V as wide as the model. */
+static inline void write_whole(model_writer *w, int layers)
+{
+    write_tensor(w, -1, "token_embd.weight", WRITE_WIDTH, WRITE_VOCAB, 0);
+    write_tensor(w, -1, "output.weight", WRITE_WIDTH, WRITE_VOCAB, 0);
+    write_tensor(w, -1, "output_norm.weight", WRITE_WIDTH, 0, 1);
+    for (int l = 0; l < layers; l++) {
+        write_tensor(w, l, "attn_norm.weight", WRITE_WIDTH, 0, 1);
+        write_tensor(w, l, "attn_q.weight", WRITE_WIDTH, WRITE_WIDTH, 0);
+        write_tensor(w, l, "attn_k.weight", WRITE_WIDTH, WRITE_WIDTH, 0);
+        write_tensor(w, l, "attn_v.weight", WRITE_WIDTH, WRITE_WIDTH, 0);
+        write_tensor(w, l, "attn_output.weight", WRITE_WIDTH, WRITE_WIDTH, 0);
+        write_tensor(w, l, "ffn_norm.weight", WRITE_WIDTH, 0, 1);
+        write_tensor(w, l, "ffn_gate.weight", WRITE_WIDTH, WRITE_FFN, 0);
+        write_tensor(w, l, "ffn_up.weight", WRITE_WIDTH, WRITE_FFN, 0);
+        write_tensor(w, l, "ffn_down.weight", WRITE_FFN, WRITE_WIDTH, 0);
+    }
 }
 
 /* A weight and a bias. */

@@ -166,7 +166,8 @@ static int mixing_is_off(void)
 }
 
 /* Whether llama.cpp can rotate K of this type. Where it cannot, it does not fail: the process ends.
- * ggml rotates no bf16. Quantised K must be mixed, in heads of equal size that are rotated whole. */
+ * ggml rotates no bf16. Quantised K must be mixed, in heads of equal size that are rotated whole.
+ */
 static int can_rotate(const host *h)
 {
     enum { MIXED = 64 };

@@ -93,24 +93,26 @@ typedef struct pc_llama_options {
 
 /* Sets what the adapter needs, and leaves the rest: kv_unified and swa_full true, embeddings false,
  * n_seq_max 64 if it was not set (1) and at most what llama.cpp has, n_batch at least n_seq_max,
- * and n_ctx and n_outputs_max, too, unless they are 0 (else llama.cpp aborts). Call it before llama_init_from_model. Any thread. */
+ * and n_ctx and n_outputs_max, too, unless they are 0 (else llama.cpp aborts). Call it before
+ * llama_init_from_model. Any thread. */
 PC_LLAMA_API void pc_llama_params(struct llama_context_params *params);
 
 /* Whether a context can be used; params: those that it was made with. It computes nothing.
  * Returns PC_ERR_UNSUPPORTED (the model or the context is of a kind that cannot be reused: the text
- * says why and what to set), PC_ERR_STATE (its memory is not empty, or it has a pc_model), PC_ERR_MISMATCH (another
- * version of llama.cpp than at build, or params of another context). */
+ * says why and what to set), PC_ERR_STATE (its memory is not empty, or it has a pc_model),
+ * PC_ERR_MISMATCH (another version of llama.cpp than at build, or params of another context). */
 PC_LLAMA_API pc_status pc_llama_check(const struct llama_model *weights,
                                       struct llama_context *memory,
                                       const struct llama_context_params *params);
 
-/* Makes a model of llama.cpp's. Computes a few tokens to learn how the context keeps states. Blocks.
- * weights and memory stay the application's, and must live until options->on_free: free the
+/* Makes a model of llama.cpp's. Computes a few tokens to learn how the context keeps states.
+ * Blocks. weights and memory stay the application's, and must live until options->on_free: free the
  * pc_model, and all that was made of it, first. From here on the context's memory, abort callback
- * and sequence ids belong to the adapter; no other code may decode with it or change it (PC_ERR_STATE, where
- * that is noticed: a cleared memory, tokens of others in an id). Thread counts may be changed between calls of the model.
- * Returns as pc_llama_check and pc_fingerprint_files, PC_ERR_INVALID (neither fingerprint nor files
- * are given, or no params), PC_ERR_INTERNAL (llama.cpp fails). Handle: as any pc_model. */
+ * and sequence ids belong to the adapter; no other code may decode with it or change it
+ * (PC_ERR_STATE, where that is noticed: a cleared memory, tokens of others in an id). Thread counts
+ * may be changed between calls of the model. Returns as pc_llama_check and pc_fingerprint_files,
+ * PC_ERR_INVALID (neither fingerprint nor files are given, or no params), PC_ERR_INTERNAL
+ * (llama.cpp fails). Handle: as any pc_model. */
 PC_LLAMA_API pc_status pc_llama_model_new(pc_model **out, pc_context *context,
                                           struct llama_model *weights, struct llama_context *memory,
                                           const pc_llama_options *options);

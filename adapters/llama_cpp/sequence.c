@@ -252,7 +252,8 @@ pc_status sequence_reach(host *h, sequence *s, llama_pos position)
                          "llama.cpp needs each position once (import modules without gaps)",
                          j.highest + 1, position - 1, h->window ? "a sliding window" : "ALiBi");
     if (rename && !position)
-        return host_fail(PC_ERR_UNSUPPORTED, "text at position 0, where a segment stands: llama.cpp computes a "
+        return host_fail(PC_ERR_UNSUPPORTED,
+                         "text at position 0, where a segment stands: llama.cpp computes a "
                          "sequence in order of position");
     status = sequence_guard(h, s);
     for (size_t i = 0; i < s->span_count && status >= 0; i++)

@@ -171,8 +171,7 @@ static void refused(const char *path, const char *part)
     o.files = &path;
     o.file_count = 1;
     if (CHECK(memory != NULL)) {
-        CHECK_STATUS(pc_llama_model_new(&model, context, weights, memory, &o),
-                     PC_ERR_UNSUPPORTED);
+        CHECK_STATUS(pc_llama_model_new(&model, context, weights, memory, &o), PC_ERR_UNSUPPORTED);
         CHECK_ERROR_HAS(part);
     }
     llama_free(memory);
@@ -318,7 +317,7 @@ static void test_bytes(const char *path)
 int main(void)
 {
     const char *path = write_model("plain", "llama", 2, 0, NULL);
-    
+
     llama_log_set(world_quiet, NULL);
     test_two_models(path);
     for (int how = 0; how < 3; how++)

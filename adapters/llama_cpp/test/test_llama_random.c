@@ -37,8 +37,12 @@ static uint32_t pick(uint32_t n)
 }
 
 static const char *const texts[] = {
-    "w1 w2 w3 w4 w5 w6 w7 w8 w9 ", "w30 w20 w10 w3 w5 ", "w9 w8 w7 ",
-    "w11 w12 w13 w14 w15 w16 w17 w18 w19 w20 w21 w22 w23 ", "w5 ", "w33 w34 w35 w36 w37 w38 ",
+    "w1 w2 w3 w4 w5 w6 w7 w8 w9 ",
+    "w30 w20 w10 w3 w5 ",
+    "w9 w8 w7 ",
+    "w11 w12 w13 w14 w15 w16 w17 w18 w19 w20 w21 w22 w23 ",
+    "w5 ",
+    "w33 w34 w35 w36 w37 w38 ",
 };
 
 /* Three modules of six texts, in any order; the prompt has some of them, and perhaps text. */

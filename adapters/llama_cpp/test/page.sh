@@ -25,7 +25,7 @@ mkdir -p "$LLAMA/include" "$LLAMA/lib"
 ln -s "$3"/*.h "$4"/*.h "$LLAMA/include" 2>/dev/null || true
 ln -s "$5"/lib* "$LLAMA/lib"
 library=$(dirname "$(find "$folder/usr" -name libpromptcache.so)")
-export LLAMA PKG_CONFIG_PATH="$library/pkgconfig" LD_LIBRARY_PATH="$library:$LLAMA/lib"
+export LLAMA PKG_CONFIG_PATH="$library/pkgconfig" LD_LIBRARY_PATH="$library"
 MODEL=$source/models/demo/demo.gguf
 export MODEL OMP_NUM_THREADS=1
 right="The desk of Rosa Silva is 632."

@@ -214,8 +214,10 @@ static pc_model_ops operations(const host *h)
     pc_model_ops ops = PC_MODEL_OPS_INIT;
     ops.flags = PC_OVERLAP_TEXT;
     ops.describe = describe;
-    ops.tokenize = text_tokenize;
-    ops.detokenize = text_detokenize;
+    if (llama_vocab_type(h->vocab) != LLAMA_VOCAB_TYPE_NONE) { /* they would end the process */
+        ops.tokenize = text_tokenize;
+        ops.detokenize = text_detokenize;
+    }
     ops.encode = segment_encode;
     ops.release = segment_release;
     ops.size = segment_size;

@@ -314,6 +314,34 @@ static void test_bytes(const char *path)
     world_close(&w);
 }
 
+/* A file without vocabulary: llama.cpp's tokenizer would end the process. Tokens do without. */
+static void test_no_vocabulary(void)
+{
+    static const int32_t given[] = {20, 30, 40};
+    struct llama_context_params p = world_params();
+    pc_generate_options o = PC_GENERATE_OPTIONS_INIT;
+    model_writer writer = write_begin("llama", 2);
+    pc_prompt *prompt = NULL;
+    const char *path;
+    int32_t tokens[8];
+    char text[8];
+    size_t count;
+    world w = {.context = NULL};
+    gguf_set_val_str(writer.gguf, "tokenizer.ggml.model", "none");
+    gguf_set_val_u32(writer.gguf, "llama.vocab_size", WRITE_VOCAB);
+    write_llama(&writer, 2, 0);
+    path = write_end(&writer, "silent");
+    if (!world_llama(&w, path, &p))
+        return;
+    CHECK_STATUS(pc_tokenize(w.model, "a", 1, 0, tokens, 8, &count), PC_ERR_UNSUPPORTED);
+    CHECK_STATUS(pc_detokenize(w.model, given, 1, 0, text, 8, &count), PC_ERR_UNSUPPORTED);
+    o.max_tokens = 2;
+    CHECK_OK(pc_prompt_from_tokens(&prompt, w.model, given, 3, NULL));
+    CHECK_OK(pc_generate(prompt, NULL, &o, NULL));
+    pc_prompt_free(prompt);
+    world_close(&w);
+}
+
 int main(void)
 {
     const char *path = write_model("plain", "llama", 2, 0, NULL);
@@ -328,6 +356,7 @@ int main(void)
     refused(write_encoder(), "encoder");
     test_requests(path);
     test_bytes(path);
+    test_no_vocabulary();
     test_bytes(world_file("models/demo/demo.gguf"));
     return pc_test_end();
 }

@@ -37,7 +37,8 @@
 
 enum { PLAIN = 100, TURN = 5, HEADS = 4, DIM = 32 };
 
-static size_t allocated, events, drawn, lines;
+static _Atomic size_t allocated, events; /* threads of the library change them, too */
+static size_t drawn, lines;
 static char answer[4096];
 
 /* A guard behind every struct that the library fills: nobody writes there. */

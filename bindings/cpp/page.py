@@ -12,15 +12,18 @@ import os
 import re
 import sys
 
+sys.path.append(os.path.join(os.path.dirname(os.path.abspath(__file__)), "../../test/support"))
+from page_blocks import blocks_of  # pylint: disable=wrong-import-position
+
 
 def program(blocks):
     before, inside = [], []
     for block in blocks:
         (before if re.match(r"#|class |struct ", block) else inside).append(block)
-    lines = "\n".join(inside).split("\n")
+    lines = "".join(inside).rstrip("\n").split("\n")
     body = "\n".join("    " + line if line else "" for line in lines)
-    return ("\n".join(before)
-            + "\n\nint main(int argc, char **argv)\n{\n    (void)argc;\n" + body + "\n}\n")
+    return ("".join(before)
+            + "\nint main(int argc, char **argv)\n{\n    (void)argc;\n" + body + "\n}\n")
 
 
 def write(folder, name, text):
@@ -30,19 +33,19 @@ def write(folder, name, text):
 
 def main():
     page, folder = sys.argv[1:]
-    with open(page, encoding="utf-8") as file:
-        text = file.read()
     os.makedirs(folder, exist_ok=True)
     if page.endswith(".hpp"):
+        with open(page, encoding="utf-8") as file:
+            text = file.read()
         example = re.search(r"\[example\]\n(.*?) \* \[/example\]", text, re.S)[1]
         write(folder, "readme.cpp", re.sub(r"^ \* ?(?:  )?", "", example, flags=re.M))
         return
-    blocks = {"cpp": [], "cpp results": [], "text": []}
-    for kind, block in re.findall(r"^```([a-z ]*)\n(.*?)\n```$", text, re.S | re.M):
-        blocks[kind].append(block)
-    write(folder, "page.cpp", program(blocks["cpp"]))
-    write(folder, "results.cpp", program(blocks["cpp results"]))
-    write(folder, "page.txt", "".join(block + "\n" for block in blocks["text"]))
+    blocks = {("cpp", ""): [], ("cpp", "results"): [], ("text", ""): []}
+    for block in blocks_of(page):
+        blocks[block.kind, block.name].append(block.text)
+    write(folder, "page.cpp", program(blocks["cpp", ""]))
+    write(folder, "results.cpp", program(blocks["cpp", "results"]))
+    write(folder, "page.txt", "".join(blocks["text", ""]))
 
 
 if __name__ == "__main__":

@@ -11,6 +11,9 @@ import shutil
 import subprocess
 import sys
 
+sys.path.append(os.path.join(os.path.dirname(os.path.abspath(__file__)), "../../test/support"))
+from page_blocks import blocks_of  # pylint: disable=wrong-import-position
+
 PAGES = ("bindings/go/README.md", "doc/go.md")
 PACKAGES = ("bufio", "context", "errors", "fmt", "io", "log", "os", "strings", "time")
 MAIN = """
@@ -40,12 +43,6 @@ type function = func(ctx context.Context, model *promptcache.Model, schema *prom
 
 var bodies = map[string]function{
 """
-
-
-def blocks(text):
-    """(language, text, line) of every fenced block."""
-    for found in re.finditer(r"^```(\w*)\n(.*?)^```$", text, re.S | re.M):
-        yield found[1], found[2], text.count("\n", 0, found.start()) + 1
 
 
 def parts(bodies):
@@ -80,13 +77,12 @@ def main():
     os.makedirs(folder)
     snippets, setup = [], None
     for page in PAGES:
-        with open(os.path.join(source, page), encoding="utf-8") as file:
-            shown = list(blocks(file.read())) + [("", "", 0)]
-        for (language, code, line), behind in zip(shown, shown[1:]):
+        shown = blocks_of(os.path.join(source, page))
+        for (language, _, code, line), behind in zip(shown, shown[1:] + [None]):
             if language == "sh" and page == PAGES[0]:
                 setup = setup or code
             elif language == "go":
-                expected = behind[1] if behind[0] == "text" else None
+                expected = behind.text if behind and behind.kind == "text" else None
                 snippets.append((f"{page}:{line}", code, expected))
             elif language not in ("text", "sh"):
                 sys.exit(f"{page}:{line}: nothing runs a block of {language}")

@@ -22,6 +22,9 @@ import sys
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 ROOT = os.path.dirname(os.path.dirname(HERE))
+sys.path.append(os.path.join(ROOT, "test", "support"))
+from page_blocks import blocks_of  # pylint: disable=wrong-import-position
+
 OLDEST = (1, 63)
 # What a snippet's function is given, by the types of its arguments.
 GIVEN = {"&Context": "&demo.context", "&Model": "&demo.model", "&Cache": "&demo.cache",
@@ -107,14 +110,6 @@ def crates(cargo):
     cargo.run("test", "--offline", "--workspace", "--quiet")
 
 
-def snippets(page):
-    """The Rust blocks of a page, with their lines."""
-    with open(page, encoding="utf-8") as file:
-        text = file.read()
-    for found in re.finditer(r"^```rust[^\n]*\n(.*?)^```$", text, re.S | re.M):
-        yield text.count("\n", 0, found.start()) + 1, found[1]
-
-
 def called(code):
     """Calls of the functions of a snippet."""
     functions = re.findall(r"^fn (\w+)\((.*?)\)( -> Result<\(\)>)? \{$", code, re.M)
@@ -132,8 +127,8 @@ def write(path, text):
 
 def manifest(name):
     """Cargo.toml of a program that uses the crate as the page says."""
-    with open(os.path.join(ROOT, "doc", "rust.md"), encoding="utf-8") as file:
-        dependency = re.search(r"^```toml\n(.*?)^```$", file.read(), re.S | re.M)[1]
+    blocks = blocks_of(os.path.join(ROOT, "doc", "rust.md"))
+    dependency = next(block.text for block in blocks if block.kind == "toml")
     dependency = dependency.replace('"bindings/', f'"{ROOT}/bindings/')
     return (f'[package]\nname = "{name}"\nversion = "0.0.0"\nedition = "2021"\n\n{dependency}\n'
             "[workspace]\n")
@@ -147,7 +142,9 @@ def pages(cargo):
     for page in (os.path.join(HERE, "promptcache", "README.md"),
                  os.path.join(ROOT, "doc", "rust.md")):
         stem = "front" if page.endswith("README.md") else "page"
-        for line, code in snippets(page):
+        for kind, _, code, line in blocks_of(page):
+            if not kind.startswith("rust"):
+                continue
             calls = "\n        ".join(called(code))
             lines.append(f"mod {stem}_line_{line} {{\n{code}\n    #[test]\n    fn runs() {{\n"
                          "        let demo = super::demo();\n        let _ = &demo;\n"

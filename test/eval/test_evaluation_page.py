@@ -12,7 +12,8 @@ import sys
 sys.path.append(os.path.join(os.path.dirname(os.path.abspath(__file__)), "../fail"))
 from checking import check, run_in_folder  # pylint: disable=wrong-import-position
 from link_evaluation import link_evaluation  # pylint: disable=wrong-import-position
-from test_pml_document import blocks_of, commands_of  # pylint: disable=wrong-import-position
+from test_pml_document import commands_of  # pylint: disable=wrong-import-position
+from page_blocks import blocks_of  # pylint: disable=wrong-import-position
 
 SOURCE, PROGRAM = map(os.path.abspath, sys.argv[1:3])
 SETS = ("narrativeqa qasper multifieldqa_en multifieldqa_zh hotpotqa 2wikimqa musique dureader "
@@ -37,7 +38,7 @@ def main():
     env = {**os.environ, "PATH": os.path.dirname(PROGRAM) + os.pathsep + os.environ["PATH"],
            "PYTHONPATH": os.path.abspath("python"), "PYTHONDONTWRITEBYTECODE": "1"}
     ran = 0
-    for kind, name, text in blocks:
+    for kind, name, text, _ in blocks:
         if name:
             with open(name, "w", encoding="utf-8") as f:
                 f.write(text)

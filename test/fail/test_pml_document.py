@@ -12,10 +12,8 @@ import subprocess
 import sys
 import tempfile
 
-
-def blocks_of(path):
-    with open(path, encoding="utf-8") as f:
-        return re.findall(r"^```(\w+) ?(\S*)\n(.*?)^```$", f.read(), re.M | re.S)
+sys.path.append(os.path.join(os.path.dirname(os.path.abspath(__file__)), "../support"))
+from page_blocks import blocks_of  # pylint: disable=wrong-import-position
 
 
 def commands_of(text):
@@ -30,7 +28,7 @@ def main(source, program):
     with tempfile.TemporaryDirectory() as folder:
         os.symlink(os.path.join(source, "models"), os.path.join(folder, "models"))
         env = {**os.environ, "PATH": os.path.dirname(program) + os.pathsep + os.environ["PATH"]}
-        for kind, name, text in blocks:
+        for kind, name, text, _ in blocks:
             if name:
                 with open(os.path.join(folder, name), "w", encoding="utf-8") as f:
                     f.write(text)

@@ -5,33 +5,33 @@ Catches: a snippet that does not run, or that prints something else than the pag
 usage: test_page.py ROOT     ROOT: of the project; PYTHONPATH has the package"""
 import contextlib
 import io
+import linecache
 import os
-import re
 import sys
 
-BLOCK = re.compile(r"^```(\w+)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+sys.path.append(os.path.join(os.path.dirname(os.path.abspath(__file__)), "../../../test/support"))
+from page_blocks import blocks_of  # pylint: disable=wrong-import-position
 
 
-def run_page(path):
-    """Runs the Python blocks; a text block behind one is what it prints. Returns the faults."""
-    with open(path, encoding="utf-8") as file:
-        text = file.read()
-    blocks = [(match.group(1), match.group(2), text[:match.start()].count("\n") + 1)
-              for match in BLOCK.finditer(text)]
-    space, faults, count = {"__name__": "page"}, [], 0
-    for index, (kind, code, line) in enumerate(blocks):
+def run_page(path, shown=("text",)):
+    """Runs the Python blocks; a block of `shown` behind one is what it prints. Returns the faults,
+    and how many blocks were compared."""
+    blocks = blocks_of(path)
+    space, faults, count, compared = {"__name__": "page"}, [], 0, 0
+    for (kind, _, code, line), behind in zip(blocks, blocks[1:] + [None]):
         if kind != "python":
             continue
         count += 1
-        out = io.StringIO()
+        out, name = io.StringIO(), f"{path}:{line}"
+        linecache.cache[name] = (len(code), None, code.splitlines(True), name)  # as in a notebook
         with contextlib.redirect_stdout(out):
-            exec(compile("\n" * line + code, path, "exec"), space)  # pylint: disable=exec-used
-        follows = blocks[index + 1] if index + 1 < len(blocks) else ("", "", 0)
-        expected = follows[1] if follows[0] == "text" else None
-        if expected is not None and out.getvalue() != expected:
-            faults.append(f"{path}:{line}: prints\n{out.getvalue()}instead of\n{expected}")
+            exec(compile(code, name, "exec"), space)  # pylint: disable=exec-used
+        if behind and behind.kind in shown:
+            compared += 1
+            if out.getvalue() != behind.text:
+                faults.append(f"{name}: prints\n{out.getvalue()}instead of\n{behind.text}")
     print(f"{os.path.basename(path)}: {count} snippets, {len(faults)} faults")
-    return faults
+    return faults, compared
 
 
 def main():
@@ -44,7 +44,7 @@ def main():
     pml = "examples/pml/employees"
     sys.argv[1:] = ["models/demo/demo.gguf", pml + ".pml", pml + "-prompt.pml"]
     pages = ("README.md", "bindings/python/README.md", "doc/python.md")
-    faults = [fault for page in pages for fault in run_page(page)]
+    faults = [fault for page in pages for fault in run_page(page)[0]]
     print("\n".join(faults))
     sys.exit(bool(faults))
 

@@ -7,9 +7,7 @@ arguments that makes a prompt; snippets of the page that do not run.
 usage: test_programs.py ROOT     ROOT: of the project; PYTHONPATH has the package
 PC_TEST_LONG=1: more random programs. PC_TEST_SEED=N: begins with another."""
 import collections
-import contextlib
 import doctest
-import io
 import linecache
 import os
 import pickle
@@ -34,6 +32,7 @@ sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 import program_meaning as meaning
 from program_faults import FAULTS, PRELUDE
 from program_meaning import Season
+from test_page import blocks_of, run_page
 
 import promptcache
 from promptcache import programs
@@ -784,22 +783,13 @@ class Page(unittest.TestCase):
     """doc/programs.md as it stands: a block behind Python is what that prints."""
 
     def test_page(self):
-        blocks = re.findall(r"^```(\w+)\n(.*?)^```$", file("doc/programs.md"), re.S | re.M)
-        scope, printed, compared = {"__name__": "page"}, None, 0
         before = os.getcwd()
         os.chdir(ROOT)
         self.addCleanup(os.chdir, before)
-        for at, (language, block) in enumerate(blocks):
-            if language != "python":
-                self.assertEqual(printed, block, f"behind block {at} of the page")
-                compared += 1
-                continue
-            name = f"<page {at}>"
-            linecache.cache[name] = (len(block), None, block.splitlines(True), name)
-            out = io.StringIO()
-            with contextlib.redirect_stdout(out):
-                exec(compile(block, name, "exec"), scope)
-            printed = out.getvalue()
+        kinds = [block.kind for block in blocks_of("doc/programs.md")]
+        faults, compared = run_page("doc/programs.md", {*kinds} - {"python"})
+        self.assertEqual(faults, [])
+        self.assertEqual(compared, len(kinds) - kinds.count("python"))  # each stands behind Python
         self.assertGreater(compared, 5)
 
 

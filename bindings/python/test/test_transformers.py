@@ -23,6 +23,7 @@ import threading
 import time
 
 ROOT = os.path.abspath(sys.argv[1])
+sys.path.append(os.path.join(ROOT, "test", "support"))
 FETCHED = os.path.join(ROOT, "build", "transformers")
 if os.path.isdir(FETCHED):
     sys.path.insert(0, FETCHED)  # with all that they need: the system may have older ones
@@ -36,6 +37,7 @@ except ImportError as error:
     sys.exit(77)
 
 import promptcache as pc
+from page_blocks import blocks_of
 from promptcache._raw import ffi, lib
 from promptcache.transformers import Host, Refused, passes
 from promptcache.transformers.states import Sequence
@@ -492,8 +494,8 @@ def loading():
 
 def test_page(folder):
     """The snippets of doc/transformers.md, with a model of our own."""
-    with open(f"{ROOT}/doc/transformers.md", encoding="utf-8") as file:
-        snippets = re.findall(r"```python\n(.*?)```", file.read(), re.S)
+    blocks = blocks_of(f"{ROOT}/doc/transformers.md")
+    snippets = [block.text for block in blocks if block.kind == "python"]
     with tempfile.TemporaryDirectory() as states, loading():
         for _ in range(2):
             space, said = {}, io.StringIO()

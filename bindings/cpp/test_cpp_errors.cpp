@@ -1,29 +1,11 @@
 // Catches: errors without status, place or text; an exception of a function that passes through C,
 // is lost, comes twice, comes from a later call, or fails other sequences than its own; memory or
 // objects that leak when one passes; arrays that are too short and are not refused.
-#include "testing.hpp"
+#include "throwing.hpp"
 
 #include <stdexcept>
 
 namespace {
-
-template <class Function> pc_status status_of(Function function)
-{
-    try {
-        function();
-        return PC_OK;
-    } catch (const pc::error &error) {
-        return error.status();
-    }
-}
-
-struct objects {
-    pc::context context = pc::context::make();
-    pc::model model = pc::model::load(context, demo_model);
-    pc::cache cache = pc::cache::make(context);
-    pc::schema schema = pc::schema::load(model, employees);
-    pc::prompt prompt = pc::prompt::load(schema, employees_prompt);
-};
 
 void errors_have_places(objects &o)
 {

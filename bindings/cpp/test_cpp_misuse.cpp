@@ -3,7 +3,7 @@
 // that leak when an exception passes; functions of an application's model that are silently left
 // out; handles that are unsound after they were moved from or to themselves, or freed by a function
 // that runs in them.
-#include "testing.hpp"
+#include "throwing.hpp"
 
 #include <memory>
 #include <stdexcept>
@@ -14,24 +14,6 @@ void throw_by_another_standard(); // misuse_part.cpp
 void step_by_another_standard(pc_model *, pc_sequence *);
 
 namespace {
-
-template <class Function> pc_status status_of(Function function)
-{
-    try {
-        function();
-        return PC_OK;
-    } catch (const pc::error &error) {
-        return error.status();
-    }
-}
-
-struct objects {
-    pc::context context = pc::context::make();
-    pc::model model = pc::model::load(context, demo_model);
-    pc::cache cache = pc::cache::make(context);
-    pc::schema schema = pc::schema::load(model, employees);
-    pc::prompt prompt = pc::prompt::load(schema, employees_prompt);
-};
 
 void sizes_count(objects &o)
 {

@@ -1,7 +1,6 @@
 """Answers: all at once, or as a stream of text."""
 from __future__ import annotations
 
-import asyncio
 import threading
 from typing import TYPE_CHECKING, Any, Dict, Iterator, List, Optional
 
@@ -11,6 +10,8 @@ from ._errors import CancelledError
 from ._raw import ffi, lib
 
 if TYPE_CHECKING:
+    import asyncio  # at run time only where it is used: importing it takes 20 ms
+
     from ._cache import Cache
     from ._prompt import Prompt
 
@@ -177,6 +178,7 @@ class Stream:
         return self
 
     async def __anext__(self) -> str:
+        import asyncio
         if self._queue is None:
             self._queue = asyncio.Queue()
             threading.Thread(target=_pump, daemon=True, name="promptcache stream",
@@ -220,6 +222,7 @@ class Stream:
 
     async def aclose(self) -> None:
         """The same for `async`."""
+        import asyncio
         self._run.cancel()
         await asyncio.get_running_loop().run_in_executor(None, self._run.close)
 

@@ -167,27 +167,12 @@ typedef struct request {
 
 static pc_status ask_pml(const pc_model *model, pc_cache *cache, const request *r, answer *a)
 {
-    pc_schema *schema = NULL;
-    pc_prompt *prompt = NULL;
-    pc_status status = pc_schema_parse(&schema, model, r->schema, strlen(r->schema), NULL);
-    if (status >= 0)
-        status = pc_prompt_parse(&prompt, &schema, 1, r->prompt, strlen(r->prompt), NULL);
+    pc_prompt *prompt;
+    pc_status status = world_prompt(&prompt, model, r->schema, r->prompt);
     if (status >= 0)
         status = ask(prompt, cache, r->encoding, a);
     pc_prompt_free(prompt);
-    pc_schema_free(schema);
     return status;
-}
-
-static pc_cache *open_cache(const world *w, const char *folder)
-{
-    pc_cache_options o = PC_CACHE_OPTIONS_INIT;
-    pc_cache *cache = NULL;
-    o.disk_path = folder;
-    o.flags = PC_CACHE_ALWAYS_LOAD;
-    o.deadline_seconds = 60; /* the machine may be busy */
-    CHECK_OK(pc_cache_new(&cache, w->context, &o));
-    return cache;
 }
 
 /* One round over all requests. */
@@ -197,7 +182,7 @@ static void round_of(world *w, request *r, size_t count, const char *folder, con
     static const uint32_t encodings[] = {PC_ENCODE_INDEPENDENT, PC_ENCODE_SINK, PC_ENCODE_JOINT,
                                          PC_ENCODE_EXACT};
     pc_model_info info = PC_MODEL_INFO_INIT;
-    pc_cache *cache = open_cache(w, folder);
+    pc_cache *cache = world_disk_cache(w, folder);
     answer a = {.count = 0};
     score s = {0, 0, 0, 0};
     pc_model_get_info(w->model, &info);
@@ -331,7 +316,7 @@ static void show(const char *what, const score *s)
 static void compare_plain(world *w, struct llama_context *plain, int vocab, answer *a, answer *b)
 {
     static plain_prompts all;
-    pc_cache *cache = open_cache(w, NULL);
+    pc_cache *cache = world_disk_cache(w, NULL);
     score itself = {0, 0, 0, 0}, adapter = {0, 0, 0, 0};
     uint64_t cached = 0;
     make_plain(&all, vocab);

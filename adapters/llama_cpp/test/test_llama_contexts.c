@@ -107,31 +107,12 @@ typedef struct taken {
     pc_stats stats;
 } taken;
 
-static int32_t take(void *user, uint32_t sample, float *logits, size_t count)
+static pc_status ask(const pc_model *model, pc_cache *cache, const char *schema, const char *text,
+                     taken *out)
 {
-    (void)sample;
-    memcpy(user, logits, count * sizeof *logits);
-    return 0;
-}
-
-static pc_status ask(const pc_model *model, pc_cache *cache, const char *schema_text,
-                     const char *text, taken *out)
-{
-    pc_generate_options o = PC_GENERATE_OPTIONS_INIT;
-    pc_schema *schema = NULL;
-    pc_prompt *prompt = NULL;
-    pc_status status = pc_schema_parse(&schema, model, schema_text, strlen(schema_text), NULL);
-    if (status >= 0)
-        status = pc_prompt_parse(&prompt, &schema, 1, text, strlen(text), NULL);
+    pc_generate_options o = world_once(out->logits);
     out->stats = (pc_stats)PC_STATS_INIT;
-    o.max_tokens = 1;
-    o.on_logits = take;
-    o.on_logits_user = out;
-    if (status >= 0)
-        status = pc_generate(prompt, cache, &o, &out->stats);
-    pc_prompt_free(prompt);
-    pc_schema_free(schema);
-    return status;
+    return world_ask(model, cache, schema, text, &o, &out->stats);
 }
 
 static float apart(const taken *a, const taken *b)
@@ -140,17 +121,6 @@ static float apart(const taken *a, const taken *b)
     for (int i = 0; i < WRITE_VOCAB; i++)
         most = fmaxf(most, fabsf(a->logits[i] - b->logits[i]));
     return most;
-}
-
-static pc_cache *cache_in(const world *w, const char *folder)
-{
-    pc_cache_options o = PC_CACHE_OPTIONS_INIT;
-    pc_cache *cache = NULL;
-    o.disk_path = folder;
-    o.flags = PC_CACHE_ALWAYS_LOAD;
-    o.deadline_seconds = 60;
-    CHECK_OK(pc_cache_new(&cache, w->context, &o));
-    return cache;
 }
 
 /* ------------------------------------------------------------- identity */
@@ -175,7 +145,7 @@ static int found(const char *path, const struct llama_context_params *p, const c
     w.stats = (pc_llama_stats)PC_LLAMA_STATS_INIT;
     o.stats = &w.stats;
     CHECK_OK(pc_llama_model_new(&w.model, w.context, w.weights, w.memory, &o));
-    cache = cache_in(&w, folder);
+    cache = world_disk_cache(&w, folder);
     CHECK_OK(ask(w.model, cache, facts, all, &t));
     pc_cache_free(cache);
     world_close(&w);
@@ -231,7 +201,7 @@ static void test_windows(void)
     CHECK_OK(ask(w.own, NULL, facts, orders[0], &want[0]));
     CHECK_OK(ask(w.own, NULL, moved, orders[1], &want[1]));
     for (int restart = 0; restart < 2; restart++) {
-        pc_cache *cache = cache_in(&w, folder);
+        pc_cache *cache = world_disk_cache(&w, folder);
         for (int round = 0; round < 3; round++) {
             CHECK_OK(ask(w.model, cache, facts, orders[0], &t));
             CHECK(apart(&t, &want[0]) < 1e-3f);

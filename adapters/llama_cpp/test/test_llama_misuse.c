@@ -18,43 +18,11 @@ static const char question[] = "<prompt schema=\"s\"><a/><b/>w1 w2 w3</prompt>";
 static const char alone_question[] = "<prompt schema=\"s\"><b/>w1 w2 w3</prompt>";
 static const char over[] = "<prompt schema=\"s\"><a/>w4 w5 w6<b/>w1 w2 w3</prompt>";
 
-static int32_t take(void *user, uint32_t sample, float *logits, size_t count)
-{
-    (void)sample;
-    memcpy(user, logits, count * sizeof *logits);
-    return 0;
-}
-
-static pc_generate_options once(float *logits)
-{
-    pc_generate_options o = PC_GENERATE_OPTIONS_INIT;
-    o.max_tokens = 1;
-    o.encoding = PC_ENCODE_INDEPENDENT;
-    o.on_logits = take;
-    o.on_logits_user = logits;
-    return o;
-}
-
-static pc_status ask_how(const pc_model *model, pc_cache *cache, const char *schema_text,
-                         const char *text, const pc_generate_options *how)
-{
-    pc_schema *schema = NULL;
-    pc_prompt *prompt = NULL;
-    pc_status status = pc_schema_parse(&schema, model, schema_text, strlen(schema_text), NULL);
-    if (status >= 0)
-        status = pc_prompt_parse(&prompt, &schema, 1, text, strlen(text), NULL);
-    if (status >= 0)
-        status = pc_generate(prompt, cache, how, NULL);
-    pc_prompt_free(prompt);
-    pc_schema_free(schema);
-    return status;
-}
-
 static pc_status ask(const pc_model *model, pc_cache *cache, const char *schema, const char *text,
                      float *logits)
 {
-    pc_generate_options o = once(logits);
-    return ask_how(model, cache, schema, text, &o);
+    pc_generate_options o = world_once(logits);
+    return world_ask(model, cache, schema, text, &o, NULL);
 }
 
 static float apart(const float *a, const float *b)
@@ -250,17 +218,17 @@ static void test_requests(const char *path)
     static const uint8_t digest[32] = "an adapter of one request";
     struct llama_context_params p = world_params();
     float want[WRITE_VOCAB], got[WRITE_VOCAB];
-    pc_generate_options o = once(got);
+    pc_generate_options o = world_once(got);
     pc_cache *cache = NULL, *own_cache = NULL;
     world w = {.context = NULL};
     if (!world_open(&w, path, &p))
         return;
     o.visibility = PC_VISIBLE_ALL;
-    CHECK_STATUS(ask_how(w.model, NULL, both, question, &o), PC_ERR_UNSUPPORTED);
+    CHECK_STATUS(world_ask(w.model, NULL, both, question, &o, NULL), PC_ERR_UNSUPPORTED);
     CHECK_ERROR_HAS("PC_VISIBLE_ALL");
-    o = once(got);
+    o = world_once(got);
     o.adapter = digest;
-    CHECK_STATUS(ask_how(w.model, NULL, both, question, &o), PC_ERR_UNSUPPORTED);
+    CHECK_STATUS(world_ask(w.model, NULL, both, question, &o, NULL), PC_ERR_UNSUPPORTED);
     CHECK_ERROR_HAS("an adapter of one request");
     CHECK_STATUS(ask(w.model, NULL, both, two_texts, got), PC_ERR_UNSUPPORTED);
     CHECK_ERROR_HAS("where other text of the prompt stands");

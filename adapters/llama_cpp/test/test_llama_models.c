@@ -21,31 +21,11 @@ static const char first_prompt[] = "<prompt schema=\"s\"><a/><b/>w1 w2 w3</promp
 static const char turned_prompt[] = "<prompt schema=\"s\"><b/><a/>w1 w2 w3</prompt>";
 static const char gap_prompt[] = "<prompt schema=\"s\"><b/>w1 w2 w3</prompt>";
 
-static int32_t take(void *user, uint32_t sample, float *logits, size_t count)
+static pc_status ask(const pc_model *model, pc_cache *cache, const char *schema, const char *text,
+                     float *logits)
 {
-    (void)sample;
-    memcpy(user, logits, count * sizeof *logits);
-    return 0;
-}
-
-static pc_status ask(const pc_model *model, pc_cache *cache, const char *schema_text,
-                     const char *text, float *logits)
-{
-    pc_generate_options o = PC_GENERATE_OPTIONS_INIT;
-    pc_schema *schema = NULL;
-    pc_prompt *prompt = NULL;
-    pc_status status = pc_schema_parse(&schema, model, schema_text, strlen(schema_text), NULL);
-    if (status >= 0)
-        status = pc_prompt_parse(&prompt, &schema, 1, text, strlen(text), NULL);
-    o.max_tokens = 1;
-    o.encoding = PC_ENCODE_INDEPENDENT;
-    o.on_logits = take;
-    o.on_logits_user = logits;
-    if (status >= 0)
-        status = pc_generate(prompt, cache, &o, NULL);
-    pc_prompt_free(prompt);
-    pc_schema_free(schema);
-    return status;
+    pc_generate_options o = world_once(logits);
+    return world_ask(model, cache, schema, text, &o, NULL);
 }
 
 static float apart(const float *a, const float *b)

@@ -75,17 +75,6 @@ static int32_t take(void *user, uint32_t sample, float *logits, size_t count)
     return 0;
 }
 
-static pc_status prompt_of(const pc_model *model, const live *l, pc_prompt **out)
-{
-    pc_schema *schema = NULL;
-    pc_status status = pc_schema_parse(&schema, model, l->schema, strlen(l->schema), NULL);
-    *out = NULL;
-    if (status >= 0)
-        status = pc_prompt_parse(out, &schema, 1, l->prompt, strlen(l->prompt), NULL);
-    pc_schema_free(schema);
-    return status;
-}
-
 static pc_generate_options options_of(live *l, uint32_t tokens)
 {
     pc_generate_options o = PC_GENERATE_OPTIONS_INIT;
@@ -106,7 +95,7 @@ static void begin(const world *w, pc_batch *batch, pc_cache *cache, live *l, int
     l->encoding = encodings[pick(gaps ? 3 : 2)];
     make(l->schema, l->prompt, gaps);
     o = options_of(l, 1 + pick(12));
-    if (CHECK_OK(prompt_of(w->model, l, &prompt))
+    if (CHECK_OK(world_prompt(&prompt, w->model, l->schema, l->prompt))
         && CHECK_OK(pc_sequence_new(&l->of, prompt, pick(5) ? cache : NULL, &o)))
         CHECK_OK(pc_batch_add(batch, l->of));
     pc_prompt_free(prompt);
@@ -133,7 +122,7 @@ static void compare(const world *fresh, live *l, float bound)
     if (!count || !l->taken || pc_sequence_error(l->of, NULL) < 0)
         return;
     CHECK_OK(pc_batch_new(&batch, fresh->model, NULL));
-    CHECK_OK(prompt_of(fresh->model, l, &prompt));
+    CHECK_OK(world_prompt(&prompt, fresh->model, l->schema, l->prompt));
     CHECK_OK(pc_sequence_new(&again.of, prompt, NULL, &o));
     if (count > 1)
         CHECK_OK(pc_sequence_push(again.of, tokens, count - 1));

@@ -128,6 +128,59 @@ static inline const char *world_folder(void)
     return out;
 }
 
+/* A cache over a folder that computes nothing that is there; the machine may be busy. */
+static inline pc_cache *world_disk_cache(const world *w, const char *folder)
+{
+    pc_cache_options o = PC_CACHE_OPTIONS_INIT;
+    pc_cache *cache = NULL;
+    o.disk_path = folder;
+    o.flags = PC_CACHE_ALWAYS_LOAD;
+    o.deadline_seconds = 60;
+    CHECK_OK(pc_cache_new(&cache, w->context, &o));
+    return cache;
+}
+
+static inline pc_status world_prompt(pc_prompt **out, const pc_model *model, const char *schema,
+                                     const char *prompt)
+{
+    pc_schema *parsed = NULL;
+    pc_status status = pc_schema_parse(&parsed, model, schema, strlen(schema), NULL);
+    *out = NULL;
+    if (status >= 0)
+        status = pc_prompt_parse(out, &parsed, 1, prompt, strlen(prompt), NULL);
+    pc_schema_free(parsed);
+    return status;
+}
+
+static inline int32_t world_take_logits(void *user, uint32_t sample, float *logits, size_t count)
+{
+    (void)sample;
+    memcpy(user, logits, count * sizeof *logits);
+    return 0;
+}
+
+/* One token, whose logits go to `logits` [vocabulary]. */
+static inline pc_generate_options world_once(float *logits)
+{
+    pc_generate_options o = PC_GENERATE_OPTIONS_INIT;
+    o.max_tokens = 1;
+    o.on_logits = world_take_logits;
+    o.on_logits_user = logits;
+    return o;
+}
+
+/* cache and stats may be NULL. */
+static inline pc_status world_ask(const pc_model *model, pc_cache *cache, const char *schema,
+                                  const char *prompt, const pc_generate_options *o, pc_stats *stats)
+{
+    pc_prompt *parsed;
+    pc_status status = world_prompt(&parsed, model, schema, prompt);
+    if (status >= 0)
+        status = pc_generate(parsed, cache, o, stats);
+    pc_prompt_free(parsed);
+    return status;
+}
+
 /* A model file of the tree, or of the data beside it. */
 static inline const char *world_file(const char *name)
 {

@@ -45,6 +45,20 @@ func (o *owned) close() error {
 	return nil
 }
 
+// addTo makes one call of a builder, unless one has failed. p is its T of C.
+func addTo[T any](o *owned, failed *error, call func(a *arena, p *T) C.pc_status) {
+	a := &arena{}
+	defer a.free()
+	p := (*T)(o.lock(a))
+	defer o.unlock()
+	if *failed == nil && a.err == nil {
+		status := call(a, p)
+		if *failed = a.done(status); a.err != nil {
+			*failed = a.err
+		}
+	}
+}
+
 // SchemaBuilder makes a schema of bytes, without PML. The first call that fails is the error of
 // Schema; later ones do nothing. Goroutines wait for each other.
 type SchemaBuilder struct {
@@ -76,18 +90,8 @@ func (m *Model) NewSchemaBuilder(name string, options *SchemaOptions) (*SchemaBu
 // Close gives the builder up. Schemas that it made go on.
 func (b *SchemaBuilder) Close() error { return b.close() }
 
-// add makes one call, unless one has failed.
 func (b *SchemaBuilder) add(call func(a *arena, p *C.pc_schema_builder) C.pc_status) *SchemaBuilder {
-	a := &arena{}
-	defer a.free()
-	p := (*C.pc_schema_builder)(b.lock(a))
-	defer b.unlock()
-	if b.err == nil && a.err == nil {
-		status := call(a, p)
-		if b.err = a.done(status); a.err != nil {
-			b.err = a.err
-		}
-	}
+	addTo(b.owned, &b.err, call)
 	return b
 }
 
@@ -237,16 +241,7 @@ func (s *Schema) NewPromptBuilder() (*PromptBuilder, error) {
 func (b *PromptBuilder) Close() error { return b.close() }
 
 func (b *PromptBuilder) add(call func(a *arena, p *C.pc_prompt_builder) C.pc_status) *PromptBuilder {
-	a := &arena{}
-	defer a.free()
-	p := (*C.pc_prompt_builder)(b.lock(a))
-	defer b.unlock()
-	if b.err == nil && a.err == nil {
-		status := call(a, p)
-		if b.err = a.done(status); a.err != nil {
-			b.err = a.err
-		}
-	}
+	addTo(b.owned, &b.err, call)
 	return b
 }
 

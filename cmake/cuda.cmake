@@ -4,7 +4,7 @@
 set(PC_WITH_CUDA AUTO CACHE STRING "kernels for NVIDIA GPUs through nvcc: AUTO, ON or OFF")
 set_property(CACHE PC_WITH_CUDA PROPERTY STRINGS AUTO ON OFF)
 set(PC_HAVE_CUDA OFF)
-set(cuda ${PROJECT_SOURCE_DIR}/lib/attn/cuda)
+set(cuda ${PROJECT_SOURCE_DIR}/cuda)
 # The toolkit's headers: an example and a test look at them, the library does not.
 find_path(PC_CUDA_INCLUDE cuda.h PATHS /usr/local/cuda/include
   ${PROJECT_SOURCE_DIR}/build/nvcc/nvidia/cu13/include)
@@ -85,7 +85,7 @@ function(promptcache_cuda_kernel_image target)
     set_property(GLOBAL PROPERTY PC_FATBIN_${name} TRUE)
     add_custom_command(OUTPUT ${fatbin}
       COMMAND sh ${PROJECT_SOURCE_DIR}/cmake/nvcc.sh ${fatbin}.log ${PC_NVCC} ${PC_CUDA_FLAGS}
-              -I${PROJECT_SOURCE_DIR}/lib -I${PROJECT_SOURCE_DIR}/lib/attn/cuda/kernels
+              -I${PROJECT_SOURCE_DIR} -I${PROJECT_SOURCE_DIR}/lib -I${PROJECT_SOURCE_DIR}/cuda/kernels
               -Xptxas -v -fatbin -MD -MF ${fatbin}.d -o ${fatbin} ${source}
       DEPENDS ${source} ${PROJECT_SOURCE_DIR}/cmake/nvcc.sh DEPFILE ${fatbin}.d
       COMMENT "CUDA kernels ${name}" VERBATIM)
@@ -119,6 +119,7 @@ file(GLOB sources CONFIGURE_DEPENDS ${cuda}/*.c)
 list(FILTER sources EXCLUDE REGEX "_module\\.c$")
 add_library(promptcache_cuda_host STATIC EXCLUDE_FROM_ALL ${sources})
 target_compile_definitions(promptcache_cuda_host PRIVATE PC_BUILDING)
+target_include_directories(promptcache_cuda_host PUBLIC ${PROJECT_SOURCE_DIR})
 target_link_libraries(promptcache_cuda_host PUBLIC promptcache_attn ${CMAKE_DL_LIBS})
 
 # The plug-in module. It is never linked in, and the library does not depend on it. Its kernels take

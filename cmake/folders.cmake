@@ -5,7 +5,6 @@ set(PC_MODULE_FILES "_onednn\\.c$|/remote_(call|connection|entry|nodes|resp|tier
 function(promptcache_folder name)
   cmake_parse_arguments(ARG "" "" "USES;LINKS" ${ARGN})
   file(GLOB_RECURSE sources CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/lib/${name}/*.c)
-  list(FILTER sources EXCLUDE REGEX "/attn/cuda/") # cmake/cuda.cmake
   if(NOT PC_HAVE_FAISS)
     list(FILTER sources EXCLUDE REGEX "_faiss\\.c$")
   endif()

@@ -272,7 +272,7 @@ NUMBERS = "zero one two three four five six seven eight nine ten eleven twelve".
 
 def counts(tree):
     """Numbers of things in pages are those of the code."""
-    attend = tree.c["lib/attn/cuda/kernels/attend.h"]
+    attend = tree.c["cuda/kernels/attend.h"]
     shapes = re.search(r"#define PC__CUDA_SHAPES\(.*?\n\n", attend, re.S)[0].count("X(format")
     libraries = int(re.search(r"count <= (\d+)", read("test/abi/footprint.sh"))[1])
     for page, words, count in (("doc/design.md", "shapes of heads", shapes),

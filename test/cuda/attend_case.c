@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "attn/cuda/attend_tiles.h"
+#include "cuda/attend_tiles.h"
 #include "attn/plan.h"
 #include "testing.h"
 

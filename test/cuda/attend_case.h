@@ -1,12 +1,12 @@
 /* A case of attention: runs in pages, rows with spans, the tables that the kernels of
- * attn/cuda/kernels/attend.h take, and the results of the library's C reference. */
+ * cuda/kernels/attend.h take, and the results of the library's C reference. */
 #ifndef PC_TEST_ATTEND_CASE_H
 #define PC_TEST_ATTEND_CASE_H
 
 #include <stddef.h>
 #include <stdint.h>
 
-#include "attn/cuda/kernels/attend.h"
+#include "cuda/kernels/attend.h"
 
 /* What the rows of a case look like. */
 typedef enum attend_kind {

@@ -1,4 +1,4 @@
-// A kernel in which a test can plant faults (attn/cuda/kernels/faults.h).
+// A kernel in which a test can plant faults (cuda/kernels/faults.h).
 #include "attend_tensor.h"
 
 extern "C" __global__ void attend_with_faults(PARAM pc__cuda_attend task)

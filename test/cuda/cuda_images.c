@@ -1,5 +1,5 @@
 /* The compiled kernels as a library of their own, for tests on a real device (cuda_testing.c). */
-#include "attn/cuda/kernel_image.h"
+#include "cuda/kernel_image.h"
 
 const pc__cuda_image *pc_test_images(void);
 

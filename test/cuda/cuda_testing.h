@@ -3,7 +3,7 @@
 #ifndef PC_TEST_CUDA_TESTING_H
 #define PC_TEST_CUDA_TESTING_H
 
-#include "attn/cuda/launch.h"
+#include "cuda/launch.h"
 #include "fake_driver.h"
 #include "testing.h"
 

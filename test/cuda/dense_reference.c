@@ -5,8 +5,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "attn/cuda/cuda_panel.h"
-#include "attn/cuda/kernels/kv_convert.h"
+#include "cuda/cuda_panel.h"
+#include "cuda/kernels/kv_convert.h"
 #include "attn/half.h"
 #include "attn/kernels.h"
 #include "attn/map.h"

@@ -6,7 +6,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "attn/cuda/kernels/kv_write.h"
+#include "cuda/kernels/kv_write.h"
 
 #ifdef __cplusplus
 extern "C" {

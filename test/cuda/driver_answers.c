@@ -1,6 +1,6 @@
 /* The functions that are called while a driver starts: it has the version VERSION, cuInit gives
  * INIT, and there is no device. For test_cuda_driver.c. */
-#include "attn/cuda/driver.h"
+#include "cuda/driver.h"
 
 pc__cuda_result cuDriverGetVersion(int32_t *version);
 pc__cuda_result cuInit(uint32_t flags);

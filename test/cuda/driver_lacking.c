@@ -1,5 +1,5 @@
 /* A driver's library with hardly any function, for test_cuda_driver.c. */
-#include "attn/cuda/driver.h"
+#include "cuda/driver.h"
 
 pc__cuda_result cuInit(uint32_t flags);
 

@@ -1,6 +1,6 @@
 /* A driver's library with every function, for test_cuda_driver.c. They all refuse; driver_answers.c
  * replaces those that matter. */
-#include "attn/cuda/driver.h"
+#include "cuda/driver.h"
 
 enum { NOT_SUPPORTED = 801 };
 

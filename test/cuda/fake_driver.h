@@ -1,4 +1,4 @@
-/* A device that is not there, behind the table of lib/attn/cuda/driver.h. What is queued runs on a
+/* A device that is not there, behind the table of cuda/driver.h. What is queued runs on a
  * thread of its own, late, and in any order that streams and events allow. Its memory cannot be
  * read or written by the program but while one of its kernels runs. Everything that a real driver
  * refuses is refused, any call can be made to fail, and what was not given back is found at the
@@ -6,7 +6,7 @@
 #ifndef PC_TEST_FAKE_DRIVER_H
 #define PC_TEST_FAKE_DRIVER_H
 
-#include "attn/cuda/driver.h"
+#include "cuda/driver.h"
 
 #ifdef __cplusplus
 extern "C" {

@@ -4,7 +4,7 @@ find_package(Python3 COMPONENTS Interpreter QUIET)
 if(NOT TARGET pc_cuda_model OR NOT Python3_Interpreter_FOUND)
   return()
 endif()
-file(GLOB kernels CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/lib/attn/cuda/kernels/*.cu)
+file(GLOB kernels CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/cuda/kernels/*.cu)
 set(tables)
 set(declarations "")
 set(names "")
@@ -17,7 +17,7 @@ foreach(kernel IN LISTS kernels)
   add_custom_command(OUTPUT ${table}
     COMMAND Python3::Interpreter ${CMAKE_CURRENT_SOURCE_DIR}/kernel_table.py ${kernel} ${table}
       ${CMAKE_CXX_COMPILER} -std=c++17 -I${CMAKE_CURRENT_SOURCE_DIR}/entries
-      -I${PROJECT_SOURCE_DIR}/lib -I${PROJECT_SOURCE_DIR}/lib/attn/cuda/kernels
+      -I${PROJECT_SOURCE_DIR} -I${PROJECT_SOURCE_DIR}/lib -I${PROJECT_SOURCE_DIR}/cuda/kernels
     DEPENDS ${kernel} ${CMAKE_CURRENT_SOURCE_DIR}/kernel_table.py
       ${CMAKE_CURRENT_SOURCE_DIR}/entries/gpu_device.h VERBATIM)
   list(APPEND tables ${table})
@@ -28,7 +28,7 @@ file(CONFIGURE OUTPUT fake_kernel_tables.h CONTENT "// The tables of all files.
 ${declarations}static const pc_fake_kernel *const all_tables[] = {\n${names}};\n")
 add_library(pc_fake_kernels STATIC fake_kernels.cpp ${tables})
 target_include_directories(pc_fake_kernels PRIVATE ${CMAKE_CURRENT_BINARY_DIR}
-  ${PROJECT_SOURCE_DIR}/lib/attn/cuda/kernels)
+  ${PROJECT_SOURCE_DIR}/cuda/kernels)
 target_link_libraries(pc_fake_kernels PUBLIC pc_fake_driver pc_cuda_model)
 set_source_files_properties(${tables} PROPERTIES COMPILE_OPTIONS
   "-Wno-unknown-pragmas;-Wno-unused-function") # of kernels, in the headers beside the tasks
@@ -60,8 +60,8 @@ set_target_properties(pc_fake_libcuda PROPERTIES OUTPUT_NAME cuda SUFFIX .so.1
 add_custom_command(TARGET pc_fake_libcuda POST_BUILD
   COMMAND ${CMAKE_COMMAND} -E create_symlink libcuda.so.1 ${on_model}/libcublasLt.so.13 VERBATIM)
 add_library(pc_cuda_on_model MODULE
-  ${PROJECT_SOURCE_DIR}/lib/attn/cuda/backend_cuda_module.c fake_images.c)
-target_include_directories(pc_cuda_on_model PRIVATE ${PROJECT_SOURCE_DIR}/lib)
+  ${PROJECT_SOURCE_DIR}/cuda/backend_cuda_module.c fake_images.c)
+target_include_directories(pc_cuda_on_model PRIVATE ${PROJECT_SOURCE_DIR} ${PROJECT_SOURCE_DIR}/lib)
 target_compile_definitions(pc_cuda_on_model PRIVATE PC_BUILDING)
 target_link_libraries(pc_cuda_on_model PRIVATE promptcache_flags promptcache_cuda_host)
 target_link_options(pc_cuda_on_model PRIVATE -Wl,--exclude-libs,ALL)

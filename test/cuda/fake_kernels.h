@@ -1,4 +1,4 @@
-/* The kernels of lib/attn/cuda/kernels for the fake device: compiled by the C++ compiler, run on
+/* The kernels of cuda/kernels for the fake device: compiled by the C++ compiler, run on
  * the model of the machine (test/cuda_model), which checks every access to the device's memory
  * unless PC_TEST_CUDA_CHECKS=0. */
 #ifndef PC_TEST_FAKE_KERNELS_H

@@ -6,7 +6,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "attn/cuda/backend_cuda.h"
+#include "cuda/backend_cuda.h"
 #include "base/module.h"
 #include "fake_driver.h"
 #include "fake_kernels.h"

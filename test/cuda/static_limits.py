@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Checks compiled kernels against lib/attn/cuda/kernels/limits.txt: registers are not spilled,
+"""Checks compiled kernels against cuda/kernels/limits.txt: registers are not spilled,
 enough blocks fit into a multiprocessor, tensor-core instructions are as many as they should be, and
 main loops load in the widths that they should.
 
@@ -145,7 +145,7 @@ def is_plain(compiler, root, path):
 def evaluate(compiler, root, expressions):
     """Values of expressions of C, over the headers that the CPU's part includes, too."""
     headers = [os.path.relpath(path, root)
-               for path in sorted(glob.glob(os.path.join(root, "attn/cuda/kernels/*.h")))
+               for path in sorted(glob.glob(os.path.join(root, "cuda/kernels/*.h")))
                if is_plain(compiler, root, path)]
     with tempfile.TemporaryDirectory() as folder:
         with open(os.path.join(folder, "values.c"), "w", encoding="utf-8") as file:

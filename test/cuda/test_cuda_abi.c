@@ -1,6 +1,6 @@
 /* Catches: a constant or struct of the driver or of cuBLASLt that is declared otherwise than in the
  * headers of CUDA. Without these headers there is nothing to compare with. */
-#include "attn/cuda/driver.h"
+#include "cuda/driver.h"
 #include "testing.h"
 
 #ifdef PC_HAVE_CUDA_HEADERS

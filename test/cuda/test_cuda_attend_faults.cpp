@@ -1,4 +1,4 @@
-// Catches tests of attention that find nothing: each planted fault of attn/cuda/kernels/faults.h
+// Catches tests of attention that find nothing: each planted fault of cuda/kernels/faults.h
 // must be found, and by what names it: a report of the model, a wrong result, bank conflicts, or
 // bytes that nobody needs.
 #include "attend_launch.h"
@@ -6,7 +6,7 @@ extern "C" {
 #include "testing.h"
 }
 #define PC_CUDA_FAULTS
-#include "attn/cuda/kernels/faults.h"
+#include "cuda/kernels/faults.h"
 #include <stdlib.h>
 
 extern "C" void attend_with_faults(const pc__cuda_attend);

@@ -9,7 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "attn/cuda/backend_cuda.h"
+#include "cuda/backend_cuda.h"
 #include "attn/kv_device.h"
 #include "block_formats.h"
 #include "cuda_testing.h"

@@ -9,8 +9,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "attn/cuda/backend_cuda.h"
-#include "attn/cuda/backend_cuda_angles.h"
+#include "cuda/backend_cuda.h"
+#include "cuda/backend_cuda_angles.h"
 #include "attn/half.h"
 #include "attn/kv_device.h"
 #include "attn/plan_internal.h"

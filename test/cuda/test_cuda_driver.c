@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "attn/cuda/driver.h"
+#include "cuda/driver.h"
 #include "testing.h"
 
 static pc__cuda_driver driver;

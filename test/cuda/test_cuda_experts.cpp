@@ -5,8 +5,8 @@
 // outputs, inputs, rows and tiles; rows whose result depends on their neighbours, or on the kernel;
 // sums of a row in another order than the CPU's, in parts, in place, with and without the shared
 // MLP; wasted sectors.
-#include "attn/cuda/kernels/experts.h"
-#include "attn/cuda/kernels/route.h"
+#include "cuda/kernels/experts.h"
+#include "cuda/kernels/route.h"
 
 #include <algorithm>
 #include <numeric>

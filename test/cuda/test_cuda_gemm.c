@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "attn/cuda/gemm.h"
+#include "cuda/gemm.h"
 #include "attn/half.h"
 #include "cuda_testing.h"
 #include "fake_kernels.h"

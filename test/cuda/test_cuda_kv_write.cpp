@@ -3,7 +3,7 @@
 // mixed up; half a pair of tokens that overwrites the other half; rotation that is not that of the
 // row; K or V that is absent; tokens behind the end that are not zeroed, or others that are;
 // conversions between all formats; copies of pages; wasted sectors in a prefill.
-#include "attn/cuda/kernels/kv_copy.h"
+#include "cuda/kernels/kv_copy.h"
 
 #include <vector>
 

@@ -4,7 +4,7 @@
 // promised; codes of int8 keys that are multiplied by the scale of another dimension or page;
 // windows, chunks, ALiBi, soft caps; U8 scales that are not of the largest weight of the row;
 // several lanes in a launch; copies in flight, races between the warps of a block.
-#include "attn/cuda/kernels/maps.h"
+#include "cuda/kernels/maps.h"
 
 #include <algorithm>
 #include <vector>
@@ -14,7 +14,7 @@
 extern "C" {
 #include "attn/half.h"
 }
-#include "attn/cuda/kernels/kv_convert.h"
+#include "cuda/kernels/kv_convert.h"
 
 extern "C" {
 void pc__cuda_map_apply_f32(pc__cuda_map_apply), pc__cuda_map_apply_bf16(pc__cuda_map_apply),

@@ -3,7 +3,7 @@
 // block holds; a norm in place; a sum x + y that is not written, or written where only the norm
 // stays; missing gain or bias,
 // or that of another row; rows that depend on the others of the launch; wasted sectors.
-#include "attn/cuda/kernels/norms.h"
+#include "cuda/kernels/norms.h"
 
 #include "dense_case.h"
 

@@ -6,7 +6,7 @@
  * that is not reported, or leaves something behind; arguments that kernels cannot take. The caller
  * is this test: it has the driver, memory and streams of its own. PC_TEST_LONG=1: every failure. */
 #include "../kernel/host_attention.h"
-#include "attn/cuda/backend_cuda.h"
+#include "cuda/backend_cuda.h"
 #include "cuda_testing.h"
 #include "fake_kernels.h"
 

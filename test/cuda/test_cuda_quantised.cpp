@@ -3,8 +3,8 @@
 // order, a group that is left out at the end; rows with NaN, infinity, zeros and numbers of very
 // different sizes; rows that depend on how many are computed together; ends of panels and tiles;
 // races between the warps that share a panel; wasted sectors.
-#include "attn/cuda/kernels/experts.h"
-#include "attn/cuda/kernels/quantised.h"
+#include "cuda/kernels/experts.h"
+#include "cuda/kernels/quantised.h"
 
 #include <vector>
 

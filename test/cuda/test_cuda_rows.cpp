@@ -2,7 +2,7 @@
 // single rows and empty launches; copies that touch what lies between strided rows; neighbours
 // across the ends of a lane; flat operations that miss the last numbers of a block, that treat NaN
 // or infinity otherwise than the CPU, or that round twice or not at all; wasted sectors.
-#include "attn/cuda/kernels/rows.h"
+#include "cuda/kernels/rows.h"
 
 #include "dense_case.h"
 extern "C" {

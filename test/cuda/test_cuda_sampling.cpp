@@ -2,7 +2,7 @@
 // infinities, penalties, top k and top p, alone and together, at their borders; rows with other
 // options beside each other; more tokens than the sorted list takes; a token beyond the vocabulary
 // of a wider row; races between the threads of a row.
-#include "attn/cuda/kernels/sampling.h"
+#include "cuda/kernels/sampling.h"
 
 #include <vector>
 

@@ -1,5 +1,5 @@
 // What kernels see when g++ or clang++ compiles them over the model: CUDA's words and functions,
-// and the wrappers of lib/attn/cuda/kernels/gpu.h under the same names.
+// and the wrappers of cuda/kernels/gpu.h under the same names.
 #ifndef PC_TEST_GPU_DEVICE_H
 #define PC_TEST_GPU_DEVICE_H
 

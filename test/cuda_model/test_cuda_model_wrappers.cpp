@@ -222,7 +222,7 @@ static std::string text_of(const std::string &path)
 
 static void check_all_are_here()
 {
-    std::string header = text_of("/lib/attn/cuda/kernels/gpu.h"),
+    std::string header = text_of("/cuda/kernels/gpu.h"),
                 used = text_of("/test/cuda_model/model_wrappers.cu")
                        + text_of("/test/cuda_model/model_tensor.cu");
     std::regex wrapper("GPU_INLINE \\w+ \\*?(\\w+)\\(");

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Catches: an operand of a wrapper's assembly (lib/attn/cuda/kernels/gpu.h) at the wrong place, an
+"""Catches: an operand of a wrapper's assembly (cuda/kernels/gpu.h) at the wrong place, an
 instruction of another order, width or rounding, a wrapper without a line here. ptxas checks no more
 than the syntax, and the model of the machine replaces the wrappers.
 
@@ -110,7 +110,7 @@ def compiled(nvcc, root):
         out = os.path.join(folder, "wrappers.ptx")
         here = os.path.join(root, "test/cuda_model")
         subprocess.run([nvcc, "-std=c++17", "-arch=compute_80", "-ptx", "-I" + here,
-                        "-I" + os.path.join(root, "lib/attn/cuda/kernels"), "-o", out,
+                        "-I" + os.path.join(root, "cuda/kernels"), "-o", out,
                         os.path.join(here, "wrappers.cu")], check=True)
         with open(out, encoding="utf-8") as file:
             return file.read()
@@ -179,7 +179,7 @@ def main():
     if not os.access(nvcc, os.X_OK):
         print("skipped: no nvcc")
         sys.exit(77)
-    with open(os.path.join(root, "lib/attn/cuda/kernels/gpu.h"), encoding="utf-8") as file:
+    with open(os.path.join(root, "cuda/kernels/gpu.h"), encoding="utf-8") as file:
         header = file.read()
     found = list(faults(compiled(nvcc, root), header))
     print("\n".join(found) or f"{len(WANTED) + 3} wrappers are what they promise")

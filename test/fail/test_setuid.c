@@ -16,7 +16,7 @@
 
 #include "attn/backend.h"
 #include "attn/costs.h"
-#include "attn/cuda/driver.h"
+#include "cuda/driver.h"
 #include "base/context.h"
 #include "base/cpu_mask.h"
 #include "base/module.h"

@@ -1,0 +1,376 @@
+/* Launches attention: for each wave of a plan a kernel for each format of its runs, then the merge.
+ * What a launch needs beside the plan's tables lies in scratch memory of the stream. */
+#include "cuda/backend_cuda_attend.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "cuda/backend_cuda_plan.h"
+#include "attn/kv_device.h"
+
+/* ----------------------------------------------------------------- kernels */
+
+struct pc__cuda_attend_kernels {
+    struct {
+        pc__cuda_kernel kernel;
+        char name[48];
+        int found;
+    } entry[PC__CUDA_ATTEND_KERNELS];
+};
+
+static pthread_mutex_t finding = PTHREAD_MUTEX_INITIALIZER;
+
+static pc_status find_kernel(const pc__cuda_kernel **out, pc__cuda_backend *backend, size_t number,
+                             const pc__cuda_kernel_kind *kind)
+{
+    pc__cuda_kernel_kind own = *kind;
+    if (!backend->attention)
+        backend->attention = pc__calloc(&backend->device->mem, 1, sizeof *backend->attention);
+    if (!backend->attention)
+        return PC_ERR_NOMEM;
+    *out = &backend->attention->entry[number].kernel;
+    if (backend->attention->entry[number].found)
+        return PC_OK;
+    own.name = backend->attention->entry[number].name;
+    snprintf(backend->attention->entry[number].name, sizeof backend->attention->entry[0].name, "%s",
+             kind->name);
+    PC__TRY_RETURN(
+        pc__cuda_kernel_find(&backend->attention->entry[number].kernel, backend->module, &own));
+    backend->attention->entry[number].found = 1;
+    return PC_OK;
+}
+
+pc_status pc__cuda_attend_kernel(const pc__cuda_kernel **out, pc__cuda_backend *backend,
+                                 size_t number, const pc__cuda_kernel_kind *kind)
+{
+    pthread_mutex_lock(&finding);
+    pc_status status = find_kernel(out, backend, number, kind);
+    pthread_mutex_unlock(&finding);
+    return status;
+}
+
+void pc__cuda_attend_kernels_free(pc__cuda_backend *backend)
+{
+    if (backend->attention) /* else there may be no device */
+        pc__free(&backend->device->mem, backend->attention);
+    backend->attention = NULL;
+}
+
+/* pc__cuda_attend_<format>_<k_dim>_<v_dim>, or pc__cuda_attend_naive if there is none. */
+static pc_status attend_kernel(const pc__cuda_kernel **out, pc__cuda_backend *backend,
+                               uint32_t format, const pc__kv_shape *shape)
+{
+    static const char *const formats[] = {"f32", "bf16", "f16", "i8"};
+#define SHAPE(unused, k, v) {k, v},
+    static const uint32_t shapes[][2] = {PC__CUDA_SHAPES(SHAPE, )};
+#undef SHAPE
+    char name[48] = "pc__cuda_attend_naive";
+    pc__cuda_kernel_kind kind = {name, sizeof(pc__cuda_attend), PC__CUDA_BLOCK,
+                                 PC__CUDA_NAIVE_SHARED};
+    uint32_t k = (uint32_t)shape->k_dim, v = (uint32_t)shape->v_dim, i = 0;
+    _Static_assert(sizeof shapes / sizeof *shapes <= PC__CUDA_KERNEL_SHAPES, "too many shapes");
+    if (!pc__cuda_has_shape(k, v))
+        return pc__cuda_attend_kernel(out, backend, PC__CUDA_KERNEL_NAIVE, &kind);
+    while (shapes[i][0] != k || shapes[i][1] != v)
+        i++;
+    snprintf(name, sizeof name, "pc__cuda_attend_%s_%u_%u", formats[format], k, v);
+    kind.shared_bytes = pc__cuda_attend_shared(format, k, v);
+    return pc__cuda_attend_kernel(out, backend, format * PC__CUDA_KERNEL_SHAPES + i, &kind);
+}
+
+/* --------------------------------------------------------------- attention */
+
+typedef struct attention {
+    pc__cuda_backend *backend;
+    pc__cuda_stream *stream;
+    const pc__row_plan *plan;
+    pc__cuda_plan *made;
+    pc__cuda_attend task; /* of all launches */
+    void *scratch;        /* states, their LSE, lists of the layer, pages */
+} attention;
+
+/* Bytes to the next multiple of 16. */
+static size_t whole(size_t bytes)
+{
+    return (bytes + 15) & ~(size_t)15;
+}
+
+/* A list behind those before, from *at bytes of the scratch on; list NULL: NULL. */
+static const void *upload_list(attention *a, size_t *at, const void *list, size_t bytes)
+{
+    void *to = (uint8_t *)a->scratch + *at;
+    if (!list)
+        return NULL;
+    pc__cuda_upload(a->stream, to, list, bytes);
+    *at += whole(bytes);
+    return to;
+}
+
+/* Takes scratch for the states and `bytes` of lists behind them; *at: where they begin. */
+static pc_status take_states(attention *a, size_t bytes, size_t *at)
+{
+    size_t vectors = a->made->most_slots * a->plan->heads,
+           values = whole(vectors * (size_t)a->plan->shape.v_dim * sizeof(float));
+    *at = values + whole(vectors * sizeof(float));
+    PC__TRY_RETURN(pc__cuda_scratch_take(a->stream, *at + bytes, &a->scratch));
+    a->task.state = a->scratch;
+    a->task.state_lse = a->task.state + values / sizeof(float);
+    return PC_OK;
+}
+
+/* [row] how far each row lies in its chunk, to be freed. */
+static int64_t *list_inside(const attention *a, int64_t chunk)
+{
+    const pc__row_plan *plan = a->plan;
+    int64_t *inside = pc__calloc(&a->stream->device->mem, plan->rows, sizeof *inside);
+    for (size_t r = 0; inside && r < plan->rows; r++)
+        inside[r] = pc__chunk_inside(plan->positions[r], chunk);
+    return inside;
+}
+
+static pc_status take_scratch(attention *a, const pc__attn_layer *layer)
+{
+    size_t heads = a->plan->heads * sizeof(float), rows = a->plan->rows * sizeof(int64_t),
+           pages = (a->made->visitor ? a->made->page_count : 0) * sizeof(uint64_t), at;
+    int64_t *inside = NULL;
+    if (layer->chunk > 0 && !(inside = list_inside(a, layer->chunk)))
+        return PC_ERR_NOMEM;
+    pc_status status = take_states(a, 2 * whole(heads) + whole(rows) + whole(pages), &at);
+    if (status >= 0) {
+        a->task.slopes = upload_list(a, &at, layer->slopes, heads);
+        a->task.sinks = upload_list(a, &at, layer->sinks, heads);
+        a->task.inside = upload_list(a, &at, inside, rows);
+        a->task.pages = pages ? upload_list(a, &at, pc__cuda_plan_pages(a->made), pages)
+                              : a->made->pages;
+    }
+    pc__free(&a->stream->device->mem, inside);
+    return status;
+}
+
+static void describe_layer(attention *a, const pc__attn_layer *layer,
+                           const pc__cuda_plan_rope *angles)
+{
+    const pc__row_plan *plan = a->plan;
+    pc__cuda_attend *t = &a->task;
+    t->pairs = a->made->pairs;
+    t->heads = (uint32_t)plan->heads;
+    t->kv_heads = (uint32_t)plan->shape.kv_heads;
+    t->k_dim = (uint32_t)plan->shape.k_dim;
+    t->v_dim = (uint32_t)plan->shape.v_dim;
+    t->layer = (uint32_t)layer->layer;
+    t->scale = layer->scale;
+    t->soft_cap = layer->soft_cap;
+    t->window = layer->window;
+    t->chunk = layer->chunk;
+    if (angles) {
+        t->rope_dims = (uint32_t)angles->rope->dims;
+        t->interleaved = (uint32_t)angles->rope->interleaved;
+        t->cosine = angles->cosine;
+        t->sine = angles->sine;
+    }
+}
+
+static pc_status run_batch(attention *a, size_t index)
+{
+    const pc__cuda_plan_batch *batch = &a->made->batches[index];
+    const pc__cuda_kernel *kernel;
+    pc__cuda_attend task = a->task;
+    PC__TRY_RETURN(attend_kernel(&kernel, a->backend, batch->format, &a->plan->shape));
+    task.tiles = a->made->tiles + batch->first_tile;
+    task.calls = a->made->calls + batch->first_call;
+    task.claimed = a->made->claimed + index;
+    task.tile_count = (uint32_t)batch->tiles;
+    task.format = batch->format;
+    size_t items = batch->tiles * task.kv_heads,
+           most = (size_t)kernel->blocks_at_once * (size_t)a->backend->device->multiprocessors;
+    if (items > UINT32_MAX / 2)
+        return pc__fail(PC_ERR_LIMIT, "attention: %zu work items are too many", items);
+    pc__cuda_launch(a->stream, kernel,
+                    (pc__cuda_grid){(uint32_t)(items < most ? items : most), 1, 1}, &task);
+    return PC_OK;
+}
+
+static pc_status merge(attention *a, const pc__cuda_plan_wave *wave)
+{
+    const pc__cuda_kernel_kind kind = {"pc__cuda_merge_states", sizeof(pc__cuda_merge),
+                                       PC__CUDA_BLOCK, 0};
+    const pc__cuda_kernel *kernel;
+    size_t heads = wave->merged * a->plan->heads, warps = PC__CUDA_BLOCK / 32;
+    pc__cuda_merge task = {.merged = a->made->merged + wave->first_merged,
+                           .rows = (uint32_t)wave->merged,
+                           .heads = a->task.heads,
+                           .v_dim = a->task.v_dim,
+                           .sinks = a->task.sinks,
+                           .state = a->task.state,
+                           .state_lse = a->task.state_lse,
+                           .out = a->task.out,
+                           .lse = a->task.lse};
+    PC__TRY_RETURN(pc__cuda_attend_kernel(&kernel, a->backend, PC__CUDA_KERNEL_MERGE, &kind));
+    pc__cuda_launch(a->stream, kernel,
+                    (pc__cuda_grid){(uint32_t)((heads + warps - 1) / warps), 1, 1}, &task);
+    return PC_OK;
+}
+
+static pc_status run_waves(attention *a)
+{
+    pc__cuda_zero(a->stream, a->made->claimed, a->made->batch_count * sizeof(uint32_t));
+    for (size_t w = 0; w < a->plan->wave_count; w++) {
+        const pc__cuda_plan_wave *wave = &a->made->waves[w];
+        for (size_t b = 0; b < wave->batches; b++)
+            PC__TRY_RETURN(run_batch(a, wave->first_batch + b));
+        if (wave->merged)
+            PC__TRY_RETURN(merge(a, wave));
+    }
+    return PC_OK;
+}
+
+/* `plan` is that of `a`, to be changed. */
+static pc_status queue_attention(attention *a, pc__row_plan *plan, const pc__attn_layer *layer,
+                                 pc__cuda_visitor *visitor)
+{
+    const pc__cuda_plan_rope *angles;
+    pc_status status;
+    PC__TRY_RETURN(pc__cuda_plan_of(&a->made, a->stream, plan, visitor));
+    PC__TRY_RETURN(pc__cuda_plan_angles(&angles, a->stream, plan, layer->rope));
+    PC__TRY_RETURN(take_scratch(a, layer));
+    describe_layer(a, layer, angles);
+    status = run_waves(a);
+    pc__cuda_scratch_give(a->stream, a->scratch);
+    return status;
+}
+
+pc_status pc__cuda_op_attend(pc__stream *stream, pc__row_plan *plan, const pc__attn_layer *layer,
+                             const pc__floats *q, pc__floats *out, pc__floats *lse)
+{
+    attention a = {.backend = pc__cuda_backend_of(stream->backend),
+                   .stream = pc__cuda_stream_of(stream),
+                   .plan = plan,
+                   .task = {.q = (const float *)q, .out = (float *)out, .lse = (float *)lse}};
+    return queue_attention(&a, plan, layer, NULL);
+}
+
+/* A visitor stays with the plan that it was taken for. After an error nobody knows what of the
+ * tables is on the device: the next call makes them again. */
+pc_status pc__cuda_op_attend_queued(pc__backend *backend, const pc__queue *queue,
+                                    pc__row_plan *plan, const pc__attn_layer *layer,
+                                    const pc__floats *q, pc__floats *out, pc__floats *lse)
+{
+    const pc__cuda_plan *made = plan->device;
+    pc__cuda_visitor *visitor = made ? made->visitor : NULL;
+    if (!visitor)
+        PC__TRY_RETURN(
+            pc__cuda_visitor_take(&visitor, pc__cuda_backend_of(backend), queue->handle));
+    attention a = {.backend = visitor->backend,
+                   .stream = visitor->stream,
+                   .plan = plan,
+                   .task = {.q = (const float *)q, .out = (float *)out, .lse = (float *)lse}};
+    pc_status status = pc__cuda_stream_visit(visitor->stream, queue->handle);
+    if (status >= 0) {
+        visitor->last = queue->handle;
+        status = pc__cuda_stream_home(visitor->stream, queue_attention(&a, plan, layer, visitor),
+                                      queue->waits);
+    }
+    if (!plan->device)
+        pc__cuda_visitor_put(visitor);
+    else if (status < 0)
+        pc__cuda_plan_drop(plan);
+    return status;
+}
+
+/* ------------------------------------------------------------ one row's map */
+
+static int compare_distance(const void *a, const void *b)
+{
+    int64_t x = *(const int64_t *)a, y = *(const int64_t *)b;
+    return (x > y) - (x < y);
+}
+
+/* The columns of a span that the row sees. */
+static void map_span(const attention *a, const pc__cuda_kernel *kernel, const pc__kv_span *span,
+                     int64_t position, const pc__attn_layer *layer, pc__cuda_map_row task)
+{
+    const pc__cuda_plan_run *run = pc__cuda_plan_run_of(a->made, span->kv);
+    int64_t distance = position - span->start;
+    const int64_t *at = bsearch(&distance, a->plan->distances, a->plan->distance_count, sizeof *at,
+                                compare_distance);
+    size_t angle = (size_t)(at - a->plan->distances) * (a->task.rope_dims / 2);
+    task.pages = a->made->pages + run->first_page;
+    task.layer_stride = pc__kv_layer_stride(span->kv);
+    task.relative = run->relative;
+    task.distance = distance;
+    task.format = pc__cuda_format_of(span->kv->shape.dtype);
+    task.tokens = (uint32_t)run->tokens;
+    task.lo = span->lo;
+    task.hi = span->hi;
+    pc__attn_visible(layer, span->kv, position, span->start, &task.lo, &task.hi);
+    task.cosine = a->task.cosine ? a->task.cosine + angle : NULL;
+    task.sine = a->task.sine ? a->task.sine + angle : NULL;
+    pc__cuda_launch(
+        a->stream, kernel,
+        (pc__cuda_grid){(task.tokens + PC__CUDA_BLOCK - 1) / PC__CUDA_BLOCK, task.heads, 1}, &task);
+}
+
+static pc__cuda_map_row row_task(const attention *a, size_t row, float *weights, size_t keys)
+{
+    const pc__cuda_attend *t = &a->task;
+    return (pc__cuda_map_row){.k_dim = t->k_dim,
+                              .v_dim = t->v_dim,
+                              .heads = t->heads,
+                              .kv_heads = t->kv_heads,
+                              .layer = t->layer,
+                              .rope_dims = t->rope_dims,
+                              .interleaved = t->interleaved,
+                              .scale = t->scale,
+                              .soft_cap = t->soft_cap,
+                              .slopes = t->slopes,
+                              .q = t->q + row * t->heads * t->k_dim,
+                              .lse = t->lse + row * t->heads,
+                              .weights = weights,
+                              .stride = keys};
+}
+
+static pc_status map_row(const attention *a, const pc__attn_layer *layer, size_t row, float *prob)
+{
+    const pc__cuda_kernel_kind kind = {"pc__cuda_attention_map", sizeof(pc__cuda_map_row),
+                                       PC__CUDA_BLOCK, PC__CUDA_ATTENTION_MAP_SHARED};
+    const pc__row_plan *plan = a->plan;
+    const pc__cuda_kernel *kernel;
+    size_t keys = 0, column = 0;
+    void *weights;
+    for (size_t i = plan->first[row]; i < plan->first[row + 1]; i++)
+        keys += plan->spans[i].kv->tokens;
+    PC__TRY_RETURN(pc__cuda_attend_kernel(&kernel, a->backend, PC__CUDA_KERNEL_MAP_ROW, &kind));
+    size_t bytes = plan->heads * keys * sizeof(float);
+    PC__TRY_RETURN(pc__cuda_scratch_take(a->stream, bytes, &weights));
+    pc__cuda_zero(a->stream, weights, bytes);
+    for (size_t i = plan->first[row]; i < plan->first[row + 1]; i++) {
+        const pc__kv_span *span = &plan->spans[i];
+        if (span->lo < span->hi)
+            map_span(a, kernel, span, plan->positions[row], layer,
+                     row_task(a, row, (float *)weights + column, keys));
+        column += span->kv->tokens;
+    }
+    pc__cuda_copy(a->stream, prob, weights, bytes);
+    pc__cuda_scratch_give(a->stream, weights);
+    return PC_OK;
+}
+
+pc_status pc__cuda_op_attention_map(pc__stream *stream, pc__row_plan *plan,
+                                    const pc__attn_layer *layer, const pc__floats *q, size_t row,
+                                    const pc__floats *lse, float *prob)
+{
+    attention a = {.backend = pc__cuda_backend_of(stream->backend),
+                   .stream = pc__cuda_stream_of(stream),
+                   .plan = plan,
+                   .task = {.q = (const float *)q, .lse = (float *)(uintptr_t)lse}};
+    const pc__cuda_plan_rope *angles;
+    pc_status status;
+    PC__TRY_RETURN(pc__cuda_plan_of(&a.made, a.stream, plan, NULL));
+    PC__TRY_RETURN(pc__cuda_plan_angles(&angles, a.stream, plan, layer->rope));
+    PC__TRY_RETURN(take_scratch(&a, layer));
+    describe_layer(&a, layer, angles);
+    status = map_row(&a, layer, row, prob);
+    pc__cuda_scratch_give(a.stream, a.scratch);
+    return status;
+}

@@ -1,0 +1,183 @@
+/* The operations of the backend "cuda" on rows, as pc__backend_ops, and what their files share:
+ * kernels, lists and scratch in the order of a stream. */
+#ifndef PC_ATTN_CUDA_BACKEND_CUDA_DENSE_H
+#define PC_ATTN_CUDA_BACKEND_CUDA_DENSE_H
+
+#include "cuda/backend_cuda.h"
+#include "cuda/cuda_panel.h"
+#include "cuda/kernels/activations.h"
+#include "cuda/kernels/convert.h"
+#include "cuda/kernels/experts.h"
+#include "cuda/kernels/kv_write.h"
+#include "cuda/kernels/norms.h"
+#include "cuda/kernels/quantised.h"
+#include "cuda/kernels/route.h"
+#include "cuda/kernels/rows.h"
+
+/* X(name after pc__cuda_, its struct, threads, bytes of shared memory) */
+#define PC__CUDA_DENSE_FLAT(X, name) X(name, pc__cuda_flat, PC__CUDA_FLAT_THREADS, 0)
+#define PC__CUDA_DENSE_KERNELS(X)                                                                  \
+    X(lookup_f32, pc__cuda_lookup, PC__CUDA_ROW_THREADS, 0)                                        \
+    X(lookup_bf16, pc__cuda_lookup, PC__CUDA_ROW_THREADS, 0)                                       \
+    X(neighbours, pc__cuda_neighbours_task, PC__CUDA_ROW_THREADS, 0)                               \
+    X(scale_rows, pc__cuda_scale_rows_task, PC__CUDA_ROW_THREADS, 0)                               \
+    X(norm_warp, pc__cuda_norm, PC__CUDA_NORM_WARP_THREADS, 0)                                     \
+    X(norm_block, pc__cuda_norm, PC__CUDA_NORM_BLOCK_THREADS, PC__CUDA_NORM_SHARED)                \
+    X(rotate, pc__cuda_rotate_task, PC__CUDA_ROTATE_THREADS, 0)                                    \
+    X(kv_write_f32, pc__cuda_kv_write, PC__CUDA_KV_THREADS, 0)                                     \
+    X(kv_write_bf16, pc__cuda_kv_write, PC__CUDA_KV_THREADS, 0)                                    \
+    X(kv_write_f16, pc__cuda_kv_write, PC__CUDA_KV_THREADS, 0)                                     \
+    X(quantise, pc__cuda_quantise_task, PC__CUDA_QUANTISE_THREADS, PC__CUDA_QUANTISE_SHARED)       \
+    X(quantised_few, pc__cuda_quantised_task, PC__CUDA_QUANTISED_THREADS,                          \
+      PC__CUDA_QUANTISED_SHARED)                                                                   \
+    X(quantised_many, pc__cuda_quantised_task, PC__CUDA_QUANTISED_MANY_THREADS, 0)                 \
+    X(quantised_experts_few, pc__cuda_quantised_experts, PC__CUDA_QUANTISED_THREADS,               \
+      PC__CUDA_QUANTISED_SHARED)                                                                   \
+    X(quantised_experts_many, pc__cuda_quantised_experts, PC__CUDA_QUANTISED_MANY_THREADS, 0)      \
+    X(route_choice, pc__cuda_route_choice_task, PC__CUDA_ROUTE_THREADS, 0)                         \
+    X(route, pc__cuda_route_task, PC__CUDA_ROUTE_THREADS, 0)                                       \
+    X(route_sort, pc__cuda_route_sort_task, PC__CUDA_SORT_THREADS, PC__CUDA_SORT_SHARED)           \
+    X(expert_linear_f32, pc__cuda_expert_linear, PC__CUDA_EXPERT_THREADS, PC__CUDA_EXPERT_SHARED)  \
+    X(expert_linear_bf16, pc__cuda_expert_linear, PC__CUDA_EXPERT_THREADS, PC__CUDA_EXPERT_SHARED) \
+    X(expert_many_bf16, pc__cuda_expert_many, PC__CUDA_EXPERT_MANY_THREADS,                        \
+      PC__CUDA_EXPERT_MANY_SHARED)                                                                 \
+    X(convert_bf16, pc__cuda_convert_task, PC__CUDA_CONVERT_THREADS, 0)                            \
+    X(expert_sum, pc__cuda_expert_sum_task, PC__CUDA_EXPERT_THREADS, 0)                            \
+    PC__CUDA_DENSE_FLAT(X, scale)                                                                  \
+    PC__CUDA_DENSE_FLAT(X, clip)                                                                   \
+    PC__CUDA_DENSE_FLAT(X, cap)                                                                    \
+    PC__CUDA_DENSE_FLAT(X, add)                                                                    \
+    PC__CUDA_DENSE_FLAT(X, relu)                                                                   \
+    PC__CUDA_DENSE_FLAT(X, gelu)                                                                   \
+    PC__CUDA_DENSE_FLAT(X, gelu_tanh)                                                              \
+    PC__CUDA_DENSE_FLAT(X, silu)                                                                   \
+    PC__CUDA_DENSE_FLAT(X, tanh)                                                                   \
+    PC__CUDA_DENSE_FLAT(X, gate_none)                                                              \
+    PC__CUDA_DENSE_FLAT(X, gate_relu)                                                              \
+    PC__CUDA_DENSE_FLAT(X, gate_gelu)                                                              \
+    PC__CUDA_DENSE_FLAT(X, gate_gelu_tanh)                                                         \
+    PC__CUDA_DENSE_FLAT(X, gate_silu)                                                              \
+    PC__CUDA_DENSE_FLAT(X, gate_tanh)                                                              \
+    PC__CUDA_DENSE_FLAT(X, relu_squared)                                                           \
+    PC__CUDA_DENSE_FLAT(X, gate_relu_squared)                                                      \
+    PC__CUDA_DENSE_FLAT(X, gate_clamped)
+
+#define PC__CUDA_DENSE_MEMBER(name, task, threads, shared) pc__cuda_kernel name;
+typedef struct pc__cuda_dense_kernels {
+    PC__CUDA_DENSE_KERNELS(PC__CUDA_DENSE_MEMBER)
+} pc__cuda_dense_kernels;
+#undef PC__CUDA_DENSE_MEMBER
+
+/* Finds all of them. */
+pc_status pc__cuda_dense_kernels_new(pc__cuda_dense_kernels **out, const pc_allocator *mem,
+                                     const pc__cuda_module *module);
+
+static inline const pc__cuda_dense_kernels *pc__cuda_dense(const pc__stream *stream)
+{
+    return pc__cuda_backend_of(stream->backend)->dense;
+}
+
+static inline float *pc__cuda_floats(const pc__floats *x)
+{
+    return (float *)(uintptr_t)x;
+}
+
+static inline int pc__cuda_aligned(const void *x)
+{
+    return ((uintptr_t)x & 15) == 0;
+}
+
+/* A launch with blocks in x alone. */
+void pc__cuda_launch_rows(pc__stream *stream, const pc__cuda_kernel *kernel, size_t blocks,
+                          const void *task);
+/* Scratch of the stream; after an error NULL, and the stream has the error. Given back by
+ * pc__cuda_scratch_give, once the work that uses it is queued. */
+void *pc__cuda_scratch_of(pc__stream *stream, size_t bytes);
+/* Scratch with a copy of a list. */
+void *pc__cuda_list(pc__stream *stream, const void *list, size_t bytes);
+void pc__cuda_done_with(pc__stream *stream, const void *scratch); /* NULL does nothing */
+/* Host memory for a list; NULL: the stream has the error. Freed by pc__free. */
+void *pc__cuda_host_list(pc__stream *stream, size_t count, size_t bytes);
+
+/* backend_cuda_dense.c, backend_cuda_rows.c */
+void pc__cuda_op_pointwise(pc__stream *stream, pc__pointwise what, float a, pc__floats *x,
+                           size_t count);
+void pc__cuda_op_rms_norm(pc__stream *stream, const pc__floats *x, size_t rows, size_t dim,
+                          const pc__norm_weights *weights, pc__floats *y);
+void pc__cuda_op_layer_norm(pc__stream *stream, const pc__floats *x, size_t rows, size_t dim,
+                            const pc__norm_weights *weights, pc__floats *y);
+void pc__cuda_op_scale_rows(pc__stream *stream, const float *factors, size_t rows, size_t dim,
+                            pc__floats *x);
+void pc__cuda_op_activate(pc__stream *stream, pc__activation activation, pc__floats *x,
+                          size_t count);
+void pc__cuda_op_gate(pc__stream *stream, const pc__gating *gating, pc__floats *x,
+                      const pc__floats *up, size_t count);
+void pc__cuda_op_add(pc__stream *stream, pc__floats *x, const pc__floats *y, size_t count);
+void pc__cuda_op_gather(pc__stream *stream, const pc__floats *x, const uint32_t *row, size_t rows,
+                        size_t dim, pc__floats *y);
+void pc__cuda_op_neighbours(pc__stream *stream, const pc__row_range *ranges, size_t count,
+                            size_t taps, size_t dim, const pc__floats *x, pc__floats *y);
+void pc__cuda_op_rotate(pc__stream *stream, const pc__rotation *rope, const int64_t *positions,
+                        size_t rows, size_t heads, size_t dim, size_t stride, pc__floats *x);
+void pc__cuda_op_store_kv(pc__stream *stream, pc__kv *const *runs, const size_t *slots,
+                          int32_t layer, size_t rows, const pc__floats *k, size_t k_stride,
+                          const pc__floats *v, size_t v_stride);
+
+/* backend_cuda_linear.c, backend_cuda_weights.c */
+typedef struct pc__cuda_linear { /* what a pc__linear is here */
+    pc__backend *backend;
+    size_t out, in;
+    void *weights; /* [out][in] in `dtype`, or quantised panels */
+    size_t bytes;  /* of them */
+    float *bias;   /* [out]; NULL: none */
+    uint32_t dtype;
+    pc__cuda_gemm *gemm;          /* NULL: quantised */
+    pc__cuda_panel_format format; /* of quantised weights; bits 0: not quantised */
+    size_t groups, panel_bytes;
+    uint32_t code_bytes; /* 2: all groups of quantised inputs are wide; 1: those that stand out */
+} pc__cuda_linear;
+
+static inline const pc__cuda_linear *pc__cuda_linear_of(const pc__linear *linear)
+{
+    return (const pc__cuda_linear *)(const void *)linear;
+}
+
+pc_status pc__cuda_op_linear_new(pc__linear **out, pc__backend *backend, size_t out_features,
+                                 size_t in_features, uint32_t compute,
+                                 const pc__weight_source *source, const float *bias);
+void pc__cuda_op_linear_free(pc__linear *linear);
+size_t pc__cuda_op_linear_bytes(const pc__linear *linear);
+pc_status pc__cuda_op_linear_run(pc__stream *stream, const pc__linear *const *linears, size_t count,
+                                 const pc__floats *x, size_t rows, pc__floats *const *y);
+pc_status pc__cuda_op_table_new(pc__table **out, pc__backend *backend, size_t rows, size_t dim,
+                                uint32_t dtype, const pc__weight_source *source);
+void pc__cuda_op_table_free(pc__table *table);
+size_t pc__cuda_op_table_bytes(const pc__table *table);
+void pc__cuda_op_look_up(pc__stream *stream, const pc__table *table, const uint32_t *row,
+                         size_t rows, int add, pc__floats *x);
+
+/* Quantised rows that are multiplied with several layers; {0} before the first. */
+typedef struct pc__cuda_codes {
+    pc__cuda_quantised_rows
+        rows;                  /* one block of scratch, `codes`; NULL: the stream has the error */
+    const pc__cuda_linear *of; /* a layer that wants these codes */
+} pc__cuda_codes;
+
+/* Quantises rows as the layer wants them, unless the layer before wanted the same. x at a multiple
+ * of 16 bytes, the same rows in every call. `end` gives the scratch back. */
+const pc__cuda_quantised_rows *pc__cuda_codes_for(pc__stream *stream, pc__cuda_codes *codes,
+                                                  const pc__cuda_linear *linear, const float *x,
+                                                  size_t rows);
+void pc__cuda_codes_end(pc__stream *stream, pc__cuda_codes *codes);
+/* What a launch says of the layer itself; y and rows are the caller's. */
+pc__cuda_quantised_task pc__cuda_quantised_layer(const pc__cuda_linear *linear,
+                                                 const pc__cuda_quantised_rows *x);
+
+/* backend_cuda_experts.c */
+size_t pc__cuda_op_experts_scratch(const pc__backend *backend, const pc__expert_config *config,
+                                   size_t hidden, size_t rows);
+pc_status pc__cuda_op_experts(pc__stream *stream, const pc__expert_layer *layer,
+                              const pc__floats *x, size_t rows, pc__floats *scratch,
+                              pc__floats *routes, pc__floats *y);
+
+#endif

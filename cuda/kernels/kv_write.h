@@ -1,0 +1,46 @@
+/* Writes rows of K and V into pages (attn/kv.h), with the CPU's rounding: the same bytes. K can be
+ * rotated on the way, which saves a pass over it.
+ *
+ * Work comes in pieces: consecutive rows that are consecutive tokens of one page. While a sequence
+ * grows by one token a piece is one row, and its writes are as narrow as the layout makes them; in
+ * a prefill a piece is up to a whole page, and all its writes fill sectors of 32 bytes.
+ *
+ * Kernels: pc__cuda_kv_write_f32, _bf16, _f16: a thread block of PC__CUDA_KV_THREADS threads for
+ * each piece (x) and K/V head (y). pc__cuda_kv_write_i8 (kv_quantise.cu): the same grid; slot is 0,
+ * every token of the page beyond the piece becomes zero; K is not rotated. */
+#ifndef PC_ATTN_CUDA_KERNELS_KV_WRITE_H
+#define PC_ATTN_CUDA_KERNELS_KV_WRITE_H
+
+#include "cuda/kernels/rotate.h"
+
+enum { PC__CUDA_KV_THREADS = 128, PC__CUDA_KV_PAGE = 64 /* tokens, as PC__PAGE */ };
+
+/* How a page of one head lies in memory; all counts of bytes. */
+typedef struct pc__cuda_page_shape {
+    uint32_t k_dim, v_dim;
+    uint32_t v_offset;   /* of the V block: pc__kv_k_bytes */
+    uint32_t page_bytes; /* of one head: pc__kv_page_bytes */
+    uint32_t kv_heads;
+    uint32_t unused;
+} pc__cuda_page_shape;
+
+typedef struct pc__cuda_kv_piece {
+    uint64_t page;         /* device address in layer 0, of head 0 */
+    uint64_t layer_stride; /* bytes */
+    uint32_t row;          /* first row of k and v */
+    uint32_t slot;         /* its token in the page */
+    uint32_t count;        /* rows; slot + count <= 64 */
+    uint32_t unused;
+} pc__cuda_kv_piece;
+
+typedef struct pc__cuda_kv_write {
+    const pc__cuda_kv_piece *pieces;
+    const float *k, *v; /* [row][kv_head][k_dim], v likewise; NULL: the page keeps its own */
+    uint64_t k_stride, v_stride; /* floats between rows */
+    pc__cuda_angles angles;      /* of all rows of k; dims 0: not rotated */
+    pc__cuda_page_shape shape;
+    uint32_t count; /* pieces */
+    uint32_t layer;
+} pc__cuda_kv_write;
+
+#endif

@@ -1,0 +1,84 @@
+/* Linear layers with quantised weights, in panels (cuda/cuda_panel.h: 32 outputs each, the
+ * groups of inputs one after the other), which are the operands of tensor cores for bytes.
+ *
+ * Inputs are quantised as on the CPU (pc__quantise_kernel), to 16 bits as two signed bytes; the low
+ * one is 0 in groups that are not wide. Products of a group are exact in 32 bits; the groups of a
+ * row are added in ascending order, each with one fused operation: every result has the bits of the
+ * CPU's, however many rows are computed together.
+ *
+ * q - zero lies in -128 … 127, as in all block formats of model/load/quantised_rows.c.
+ *
+ * pc__cuda_quantise: a block of PC__CUDA_QUANTISE_THREADS threads and PC__CUDA_QUANTISE_SHARED
+ * bytes of shared memory for each row, counted up to a multiple of 8. pc__cuda_quantised_few, for
+ * few rows: a block of PC__CUDA_QUANTISED_THREADS threads and PC__CUDA_QUANTISED_SHARED bytes of
+ * shared memory for each panel (x) and PC__CUDA_QUANTISED_ROWS rows (y), which reads the panel
+ * once. pc__cuda_quantised_experts_few: the same, with an expert (y), whose panels it reads once
+ * for so many of its rows. pc__cuda_quantised_many: a block of PC__CUDA_QUANTISED_MANY_THREADS
+ * threads for each 4 panels (x) and 32 rows (y). pc__cuda_quantised_experts_many: the same, with 32
+ * rows of one expert (y), of which there may be fewer than blocks (pc__cuda_expert_tiles). */
+#ifndef PC_ATTN_CUDA_KERNELS_QUANTISED_H
+#define PC_ATTN_CUDA_KERNELS_QUANTISED_H
+
+#include <stdint.h>
+
+enum {
+    PC__CUDA_QUANTISE_THREADS = 128,
+    PC__CUDA_QUANTISE_SHARED = 64,
+    PC__CUDA_QUANTISED_THREADS = 256,
+    PC__CUDA_QUANTISED_MANY_THREADS = 128,
+    PC__CUDA_QUANTISED_ROWS = 32,
+    PC__CUDA_QUANTISED_SHARED = 46080 /* products, scales, minimums, sums of 32 groups; results */
+};
+
+/* Quantised rows, in the order in which the products take them. units: blocks of 32 inputs, the
+ * last one filled up with zeros. Row r is row r % 8 of tile r / 8. */
+typedef struct pc__cuda_quantised_rows {
+    /* [tile][unit][row * 4 + k][4]: bytes 4k … 4k + 3 of the first 16 inputs of the unit, of the
+     * other 16, then the low bytes of both; at a multiple of 16 bytes */
+    uint32_t *codes;
+    int32_t *factors; /* [tile][group][row][2]: bits of the step; minus the sum of the codes */
+} pc__cuda_quantised_rows;
+
+typedef struct pc__cuda_quantise_task {
+    const float *x; /* [rows][in] at a multiple of 16 bytes; in: a multiple of 16 */
+    pc__cuda_quantised_rows to;
+    uint32_t rows, in;
+    uint32_t group; /* 16 or 32 */
+    uint32_t bytes; /* 2: all groups are wide; 1: those that stand out */
+} pc__cuda_quantise_task;
+
+typedef struct pc__cuda_quantised_task {
+    const uint8_t *panels; /* at a multiple of 64 bytes, panel_bytes apart */
+    const float *bias;     /* [out]; NULL: none */
+    pc__cuda_quantised_rows x;
+    float *y; /* [rows][out] at a multiple of 16 bytes */
+    uint64_t panel_bytes;
+    uint32_t rows, out, groups;
+    uint32_t bits, group; /* pc__cuda_panel_format: 4 or 8; 16 or 32 */
+    int32_t zero;
+    uint32_t minimum, half;
+} pc__cuda_quantised_task;
+
+/* The same layer of all experts, whose entries are sorted by expert (route.h). */
+typedef struct pc__cuda_quantised_experts {
+    pc__cuda_quantised_task layer; /* panels, bias and rows are not used; y is [entry][out] */
+    const uint64_t *panels;        /* [experts] device addresses */
+    const uint64_t *bias;          /* [experts] of fp32 [out]; NULL: none */
+    const uint32_t *row;           /* [entry] row of x; NULL: row `entry` */
+    const uint32_t *first;         /* [experts + 1] */
+    uint32_t experts;
+    uint32_t unused;
+} pc__cuda_quantised_experts;
+
+/* Sizes of the quantised rows. */
+static inline uint64_t pc__cuda_codes_bytes(uint64_t rows, uint64_t in)
+{
+    return (rows + 7) / 8 * ((in + 31) / 32) * 512;
+}
+
+static inline uint64_t pc__cuda_factors_bytes(uint64_t rows, uint64_t groups)
+{
+    return (rows + 7) / 8 * groups * 64;
+}
+
+#endif

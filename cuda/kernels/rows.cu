@@ -1,0 +1,158 @@
+// Rows of activations, and simple operations on every number.
+#include "cuda/kernels/rows.h"
+
+#include "cuda/kernels/flat.cuh"
+
+namespace {
+
+struct f32_table {
+    static __device__ bool aligned(const void *table, uint32_t dim)
+    {
+        return dim % 4 == 0 && pc__aligned16(table);
+    }
+    static __device__ pc__four four(const void *table, uint64_t at)
+    {
+        return pc__load4((const float *)table + at);
+    }
+    static __device__ float one(const void *table, uint64_t at)
+    {
+        return ((const float *)table)[at];
+    }
+};
+
+struct bf16_table {
+    static __device__ bool aligned(const void *table, uint32_t dim)
+    {
+        return dim % 4 == 0 && ((uintptr_t)table & 7) == 0;
+    }
+    static __device__ pc__four four(const void *table, uint64_t at)
+    {
+        uint2 w = load8((const uint16_t *)table + at);
+        return pc__four{{float_of_bf16((uint16_t)w.x), float_of_bf16((uint16_t)(w.x >> 16)),
+                         float_of_bf16((uint16_t)w.y), float_of_bf16((uint16_t)(w.y >> 16))}};
+    }
+    static __device__ float one(const void *table, uint64_t at)
+    {
+        return float_of_bf16((uint16_t)((const uint16_t *)table)[at]);
+    }
+};
+
+template <class TABLE> __device__ __forceinline__ void lookup(const pc__cuda_lookup &t)
+{
+    uint64_t from = (uint64_t)t.row[blockIdx.x] * t.dim;
+    float *x = t.x + (uint64_t)blockIdx.x * t.dim;
+    if (!TABLE::aligned(t.table, t.dim) || !pc__aligned16(t.x)) {
+        for (uint32_t i = threadIdx.x; i < t.dim; i += PC__CUDA_ROW_THREADS) {
+            float y = pc__times(TABLE::one(t.table, from + i), t.scale);
+            x[i] = t.add ? pc__plus(x[i], y) : y;
+        }
+        return;
+    }
+#pragma unroll 4
+    for (uint32_t i = threadIdx.x * 4; i < t.dim; i += PC__CUDA_ROW_THREADS * 4) {
+        pc__four y = TABLE::four(t.table, from + i), old = {};
+        if (t.add)
+            old = pc__load4(x + i);
+        for (int k = 0; k < 4; k++) {
+            y.v[k] = pc__times(y.v[k], t.scale);
+            y.v[k] = t.add ? pc__plus(old.v[k], y.v[k]) : y.v[k];
+        }
+        pc__store4(x + i, y);
+    }
+}
+
+} // namespace
+
+extern "C" __global__ void __launch_bounds__(PC__CUDA_ROW_THREADS)
+    pc__cuda_lookup_f32(PARAM pc__cuda_lookup t)
+{
+    lookup<f32_table>(t);
+}
+
+extern "C" __global__ void __launch_bounds__(PC__CUDA_ROW_THREADS)
+    pc__cuda_lookup_bf16(PARAM pc__cuda_lookup t)
+{
+    lookup<bf16_table>(t);
+}
+
+extern "C" __global__ void __launch_bounds__(PC__CUDA_ROW_THREADS)
+    pc__cuda_copy_rows(PARAM pc__cuda_copy_rows_task t)
+{
+    const float *from = t.from + blockIdx.x * t.from_stride;
+    float *to = t.to + blockIdx.x * t.to_stride;
+    uint32_t fours = 0;
+    if (t.from_stride % 4 == 0 && t.to_stride % 4 == 0 && pc__aligned16(t.from)
+        && pc__aligned16(t.to))
+        fours = t.dim / 4 * 4;
+#pragma unroll 4
+    for (uint32_t i = threadIdx.x * 4; i < fours; i += PC__CUDA_ROW_THREADS * 4)
+        pc__store4(to + i, pc__load4(from + i));
+    for (uint32_t i = fours + threadIdx.x; i < t.dim; i += PC__CUDA_ROW_THREADS)
+        to[i] = from[i];
+}
+
+extern "C" __global__ void __launch_bounds__(PC__CUDA_ROW_THREADS)
+    pc__cuda_scale_rows(PARAM pc__cuda_scale_rows_task t)
+{
+    float *x = t.x + (uint64_t)blockIdx.x * t.dim, factor = t.factors[blockIdx.x];
+    uint32_t fours = t.dim % 4 == 0 && pc__aligned16(t.x) ? t.dim : 0;
+#pragma unroll 4
+    for (uint32_t i = threadIdx.x * 4; i < fours; i += PC__CUDA_ROW_THREADS * 4) {
+        pc__four y = pc__load4(x + i);
+        for (int k = 0; k < 4; k++)
+            y.v[k] = pc__times(y.v[k], factor);
+        pc__store4(x + i, y);
+    }
+    for (uint32_t i = fours + threadIdx.x; i < t.dim; i += PC__CUDA_ROW_THREADS)
+        x[i] = pc__times(x[i], factor);
+}
+
+extern "C" __global__ void __launch_bounds__(PC__CUDA_ROW_THREADS)
+    pc__cuda_neighbours(PARAM pc__cuda_neighbours_task t)
+{
+    uint32_t row = blockIdx.x, first = t.lane_first[row], end = t.lane_end[row],
+             count = t.dim * t.taps;
+    float *y = t.y + (uint64_t)row * count;
+    for (uint32_t i = threadIdx.x; i < count; i += PC__CUDA_ROW_THREADS) {
+        // the row of the tap; a row above the first one wraps around and is past the end
+        uint32_t channel = i / t.taps, at = row + i % t.taps - t.taps / 2;
+        y[i] = at >= first && at < end ? t.x[(uint64_t)at * t.dim + channel] : 0.0f;
+    }
+}
+
+extern "C" __global__ void __launch_bounds__(PC__CUDA_FLAT_THREADS)
+    pc__cuda_scale(PARAM pc__cuda_flat t)
+{
+    float factor = t.factor;
+    pc__flat<false>(t, [factor](float x, float) { return pc__times(x, factor); });
+}
+
+// A NaN stays, as on the CPU.
+extern "C" __global__ void __launch_bounds__(PC__CUDA_FLAT_THREADS)
+    pc__cuda_clip(PARAM pc__cuda_flat t)
+{
+    float limit = t.factor;
+    pc__flat<false>(t, [limit](float x, float) {
+        return x > limit ? limit : x < -limit ? -limit : x;
+    });
+}
+
+extern "C" __global__ void __launch_bounds__(PC__CUDA_FLAT_THREADS)
+    pc__cuda_cap(PARAM pc__cuda_flat t)
+{
+    float limit = t.factor;
+    pc__flat<false>(t, [limit](float x, float) { return pc__times(limit, tanhf(x / limit)); });
+}
+
+extern "C" __global__ void __launch_bounds__(PC__CUDA_FLAT_THREADS)
+    pc__cuda_add(PARAM pc__cuda_flat t)
+{
+    pc__flat<true>(t, [](float x, float y) { return pc__plus(x, y); });
+}
+
+extern "C" __global__ void __launch_bounds__(PC__CUDA_FLAT_THREADS)
+    pc__cuda_add_scaled(PARAM pc__cuda_flat t)
+{
+    float factor = t.factor;
+    pc__flat<true>(t, [factor](float x, float y) { return pc__plus(x, pc__times(y, factor)); });
+}

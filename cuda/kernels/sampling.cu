@@ -1,0 +1,364 @@
+// Samples tokens: a thread block a row (sampling.h).
+#include "cuda/kernels/sampling.h"
+
+#include "cuda/kernels/words.cuh"
+
+namespace {
+
+constexpr uint32_t THREADS = PC__CUDA_SAMPLE_THREADS, WARPS = THREADS / PC__WARP,
+                   LIST = PC__CUDA_SAMPLE_LIST, BINS = 1024, EACH = LIST / THREADS;
+
+struct block_memory {
+    uint64_t list[LIST]; // ranks
+    uint32_t bins[BINS];
+    uint64_t warps[WARPS];
+    uint64_t found;
+    uint32_t count;
+};
+static_assert(sizeof(block_memory) <= PC__CUDA_SAMPLE_SHARED, "room of a block");
+
+__device__ __forceinline__ block_memory &memory()
+{
+    return *(block_memory *)dynamic_shared();
+}
+
+// Over all threads; all of them call it.
+__device__ __forceinline__ uint64_t block_total(uint64_t x)
+{
+    uint64_t sum = 0;
+    for (int step = 1; step < PC__WARP; step *= 2)
+        x += __shfl_xor_sync(~0u, x, step);
+    __syncthreads(); // the sums of the call before were read
+    if (threadIdx.x % PC__WARP == 0)
+        memory().warps[threadIdx.x / PC__WARP] = x;
+    __syncthreads();
+    for (uint32_t w = 0; w < WARPS; w++)
+        sum += memory().warps[w];
+    return sum;
+}
+
+__device__ __forceinline__ uint64_t block_most(uint64_t x)
+{
+    uint64_t most = 0;
+    x = pc__warp_max(x);
+    __syncthreads();
+    if (threadIdx.x % PC__WARP == 0)
+        memory().warps[threadIdx.x / PC__WARP] = x;
+    __syncthreads();
+    for (uint32_t w = 0; w < WARPS; w++)
+        most = max(most, memory().warps[w]);
+    return most;
+}
+
+// The sum over the threads before this one.
+__device__ __forceinline__ uint64_t sum_before(uint64_t x)
+{
+    uint32_t lane = threadIdx.x % PC__WARP, warp = threadIdx.x / PC__WARP;
+    uint64_t sum = x, before = 0;
+    for (uint32_t step = 1; step < PC__WARP; step *= 2) {
+        uint64_t other = __shfl_up_sync(~0u, sum, step);
+        sum += lane >= step ? other : 0;
+    }
+    __syncthreads();
+    if (lane == PC__WARP - 1)
+        memory().warps[warp] = sum;
+    __syncthreads();
+    for (uint32_t w = 0; w < warp; w++)
+        before += memory().warps[w];
+    return before + sum - x;
+}
+
+// A token's place in the order: a larger rank comes first. 0: it cannot be drawn.
+__device__ __forceinline__ uint64_t rank_in_order(float logit, uint32_t token)
+{
+    uint32_t bits = __float_as_uint(logit), ordered;
+    if (!(logit > -INFINITY))
+        return 0;
+    bits = bits == 0x80000000u ? 0 : bits; // -0 is 0
+    ordered = (bits & 0x80000000u) ? ~bits : bits | 0x80000000u;
+    return (uint64_t)ordered << 32 | (0xffffffffu - token);
+}
+
+__device__ __forceinline__ uint32_t token_of(uint64_t rank)
+{
+    return 0xffffffffu - (uint32_t)rank;
+}
+
+__device__ __forceinline__ float logit_of(uint64_t rank)
+{
+    uint32_t ordered = (uint32_t)(rank >> 32);
+    return __uint_as_float((ordered & 0x80000000u) ? ordered & 0x7fffffffu : ~ordered);
+}
+
+struct sampled_row {
+    float *logits;
+    uint32_t vocab;
+    double most, temperature;
+    uint64_t cut; // only ranks from here on
+
+    __device__ __forceinline__ uint64_t rank(uint32_t token) const
+    {
+        return rank_in_order(logits[token], token);
+    }
+    __device__ __forceinline__ uint64_t mass(float logit) const
+    {
+        return (uint64_t)(exp(((double)logit - most) / temperature) * 0x1p40 + 0.5);
+    }
+    __device__ __forceinline__ uint64_t mass_of(uint64_t rank_of_token) const
+    {
+        return rank_of_token && rank_of_token >= cut ? mass(logit_of(rank_of_token)) : 0;
+    }
+    // 32 bins for each e-th part of the mass.
+    __device__ __forceinline__ uint32_t bin(uint64_t rank_of_token) const
+    {
+        double below = (most - (double)logit_of(rank_of_token)) / temperature * 32;
+        return below < BINS - 1 ? (uint32_t)below : BINS - 1;
+    }
+};
+
+__device__ __forceinline__ uint64_t apply_penalty(const pc__cuda_sampling &o, sampled_row &row)
+{
+    const uint8_t *penalised = (const uint8_t *)(uintptr_t)o.penalised;
+    uint64_t best = 0;
+    for (uint32_t i = threadIdx.x; i < row.vocab; i += THREADS) {
+        if (penalised && penalised[i]) {
+            float x = row.logits[i];
+            row.logits[i] = x > 0.0f ? x / o.penalty : pc__times(x, o.penalty);
+        }
+        best = max(best, row.rank(i));
+    }
+    return block_most(best);
+}
+
+// The rank of the last token of the shortest prefix of the order with a sum of f of at least
+// `target`: bit by bit, each bit a way over the row.
+template <class F>
+__device__ __forceinline__ uint64_t search_rank(const sampled_row &row, uint64_t target, F f)
+{
+    int low_bits = 32 - __clz((int)row.vocab);
+    uint64_t x = 0xffffffffu >> low_bits << low_bits; // ids are smaller
+    for (int bit = 63; bit >= 0; bit = bit == 32 ? low_bits - 1 : bit - 1) {
+        uint64_t trial = x | (uint64_t)1 << bit, sum = 0;
+        for (uint32_t i = threadIdx.x; i < row.vocab; i += THREADS) {
+            uint64_t rank = row.rank(i);
+            sum += rank >= trial ? f(rank) : 0;
+        }
+        x = block_total(sum) >= target ? trial : x;
+    }
+    return x;
+}
+
+// The token at which the sum over ids in ascending order reaches `target`.
+__device__ __forceinline__ uint32_t search_token(const sampled_row &row, uint64_t target)
+{
+    uint32_t from = 0, end = row.vocab;
+    while (end - from > 1) {
+        uint32_t each = (end - from + WARPS - 1) / WARPS,
+                 first = from + threadIdx.x / PC__WARP * each, last = min(first + each, end), w = 0;
+        uint64_t sum = 0;
+        for (uint32_t i = first + threadIdx.x % PC__WARP; i < last; i += PC__WARP)
+            sum += row.mass_of(row.rank(i));
+        for (int step = 1; step < PC__WARP; step *= 2)
+            sum += __shfl_xor_sync(~0u, sum, step);
+        __syncthreads();
+        if (threadIdx.x % PC__WARP == 0)
+            memory().warps[threadIdx.x / PC__WARP] = sum;
+        __syncthreads();
+        for (; w < WARPS - 1 && memory().warps[w] < target; w++)
+            target -= memory().warps[w];
+        from += w * each;
+        end = min(from + each, end);
+    }
+    return from;
+}
+
+// The number of bins from the largest logit on whose tokens fit into the list.
+__device__ __forceinline__ uint32_t bins_that_fit(const sampled_row &row)
+{
+    uint32_t *bins = memory().bins;
+    for (uint32_t i = threadIdx.x; i < BINS; i += THREADS)
+        bins[i] = 0;
+    if (threadIdx.x == 0)
+        memory().count = 0;
+    __syncthreads();
+    for (uint32_t i = threadIdx.x; i < row.vocab; i += THREADS) {
+        uint64_t rank = row.rank(i);
+        if (rank)
+            add_relaxed(&bins[row.bin(rank)], 1);
+    }
+    __syncthreads();
+    uint64_t own = threadIdx.x < BINS ? bins[threadIdx.x] : 0, sum = sum_before(own) + own;
+    return (uint32_t)block_total(threadIdx.x < BINS && sum <= LIST);
+}
+
+// Puts the tokens of the first bins into the list; gives their number. What follows them is 0.
+__device__ __forceinline__ uint32_t collect(const sampled_row &row, uint32_t bins)
+{
+    for (uint32_t i = threadIdx.x; i < LIST; i += THREADS)
+        memory().list[i] = 0;
+    __syncthreads();
+    for (uint32_t i = threadIdx.x; i < row.vocab; i += THREADS) {
+        uint64_t rank = row.rank(i);
+        if (rank && row.bin(rank) < bins)
+            memory().list[add_relaxed(&memory().count, 1)] = rank;
+    }
+    __syncthreads();
+    return memory().count;
+}
+
+// Sorts the list, largest first: a bitonic network over the next power of two.
+__device__ __forceinline__ void sort(uint32_t count)
+{
+    uint64_t *list = memory().list;
+    uint32_t size = 2;
+    while (size < count)
+        size *= 2;
+    for (uint32_t run = 2; run <= size; run *= 2)
+        for (uint32_t step = run / 2; step; step /= 2) {
+            for (uint32_t i = threadIdx.x; i < size / 2; i += THREADS) {
+                uint32_t low = i / step * step * 2 + i % step, high = low + step;
+                uint64_t a = list[low], b = list[high];
+                if ((a < b) == ((low & run) == 0)) {
+                    list[low] = b;
+                    list[high] = a;
+                }
+            }
+            __syncthreads();
+        }
+}
+
+// The index in the sorted list at which the mass reaches `target`; LIST: not in its first `count`.
+// *mass: the sum up to it.
+__device__ __forceinline__ uint32_t search_list(const sampled_row &row, uint32_t count,
+                                                uint64_t target, uint64_t *mass)
+{
+    uint64_t own[EACH], sum = 0, before;
+    for (uint32_t k = 0; k < EACH; k++) {
+        uint32_t i = threadIdx.x * EACH + k;
+        own[k] = i < count ? row.mass(logit_of(memory().list[i])) : 0;
+        sum += own[k];
+    }
+    before = sum_before(sum);
+    if (threadIdx.x == 0) {
+        memory().count = LIST;
+        memory().found = 0;
+    }
+    __syncthreads();
+    for (uint32_t k = 0; k < EACH; k++) {
+        if (before < target && before + own[k] >= target) {
+            memory().count = threadIdx.x * EACH + k;
+            memory().found = before + own[k];
+        }
+        before += own[k];
+    }
+    __syncthreads();
+    *mass = memory().found;
+    return memory().count;
+}
+
+__device__ __forceinline__ uint64_t mass_from(const sampled_row &row, uint64_t cut)
+{
+    uint64_t sum = 0;
+    for (uint32_t i = threadIdx.x; i < row.vocab; i += THREADS) {
+        uint64_t rank = row.rank(i);
+        sum += rank && rank >= cut ? row.mass_of(rank) : 0;
+    }
+    return block_total(sum);
+}
+
+// The least sum of masses that is a share of `total`.
+__device__ __forceinline__ uint64_t share_of(float share, uint64_t total)
+{
+    uint64_t target = (uint64_t)ceil((double)share * (double)total);
+    return min(max(target, (uint64_t)1), total);
+}
+
+// The sum of masses at which the drawn token is.
+__device__ __forceinline__ uint64_t drawn_of(double draw, uint64_t total)
+{
+    return min((uint64_t)(draw * (double)total), total - 1) + 1;
+}
+
+// Among the tokens of the sorted list. false: top k or top p need more of them.
+__device__ __forceinline__ bool draw_from_list(const pc__cuda_sampling &o, const sampled_row &row,
+                                               uint32_t count, uint32_t top, uint64_t total,
+                                               uint32_t *token)
+{
+    uint32_t at;
+    uint64_t mass;
+    if (top > count)
+        return false;
+    if (top) {
+        uint64_t sum = 0;
+        for (uint32_t i = threadIdx.x; i < top; i += THREADS)
+            sum += row.mass(logit_of(memory().list[i]));
+        total = block_total(sum);
+        count = top;
+    }
+    if (o.top_p > 0.0f && o.top_p < 1.0f) {
+        at = search_list(row, count, share_of(o.top_p, total), &mass);
+        if (at == LIST)
+            return false;
+        count = at + 1;
+        total = mass;
+    }
+    at = search_list(row, count, drawn_of(o.draw, total), &mass);
+    *token = token_of(memory().list[at]);
+    return true;
+}
+
+// However many tokens there are.
+__device__ __forceinline__ uint32_t draw_by_search(const pc__cuda_sampling &o, sampled_row &row,
+                                                   uint32_t top, uint64_t total)
+{
+    auto mass = [&row](uint64_t rank) { return row.mass_of(rank); };
+    if (top) {
+        row.cut = search_rank(row, top, [](uint64_t) { return (uint64_t)1; });
+        total = mass_from(row, row.cut);
+    }
+    if (o.top_p > 0.0f && o.top_p < 1.0f) {
+        row.cut = search_rank(row, share_of(o.top_p, total), mass);
+        total = mass_from(row, row.cut);
+    }
+    return token_of(search_rank(row, drawn_of(o.draw, total), mass));
+}
+
+__device__ __forceinline__ uint32_t draw(const pc__cuda_sampling &o, sampled_row &row)
+{
+    uint64_t candidates = 0, total = mass_from(row, 1);
+    uint32_t top, bins, count, token = 0;
+    for (uint32_t i = threadIdx.x; i < row.vocab; i += THREADS)
+        candidates += row.rank(i) > 0;
+    candidates = block_total(candidates);
+    top = o.top_k < candidates ? o.top_k : 0;
+    if (!top && !(o.top_p > 0.0f && o.top_p < 1.0f))
+        return search_token(row, drawn_of(o.draw, total));
+    bins = bins_that_fit(row);
+    count = collect(row, bins);
+    sort(count);
+    if (!draw_from_list(o, row, count, top, total, &token))
+        token = draw_by_search(o, row, top, total);
+    return token;
+}
+
+} // namespace
+
+extern "C" __global__ void __launch_bounds__(PC__CUDA_SAMPLE_THREADS)
+    pc__cuda_sample(PARAM pc__cuda_sample_task t)
+{
+    const pc__cuda_sampling &o = t.options[blockIdx.x];
+    sampled_row row = {t.logits + blockIdx.x * t.stride, t.vocab, 0.0, (double)o.temperature, 0};
+    uint64_t best = apply_penalty(o, row);
+    float most = logit_of(best);
+    uint32_t token = token_of(best);
+    bool none = !best || isinf(most);
+    if (!none && !(o.temperature < 1e-5f || o.top_k == 1)) {
+        row.most = (double)most;
+        token = draw(o, row);
+    }
+    if (threadIdx.x == 0) {
+        t.token[blockIdx.x] = none ? -1 : (int32_t)token;
+        if (o.penalised && !none)
+            ((uint8_t *)(uintptr_t)o.penalised)[token] = 1;
+    }
+}

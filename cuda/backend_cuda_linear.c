@@ -20,7 +20,7 @@ static pc__cuda_quantised_rows quantise_rows(pc__stream *stream, const pc__cuda_
                                    .in = (uint32_t)linear->in,
                                    .group = linear->format.group,
                                    .bytes = linear->code_bytes};
-    pc__cuda_launch_rows(stream, &pc__cuda_dense(stream)->quantise, (rows + 7) / 8 * 8, &task);
+    pc__cuda_launch_rows(stream, &pc__cuda_dense.quantise, (rows + 7) / 8 * 8, &task);
     return to;
 }
 
@@ -69,13 +69,14 @@ pc__cuda_quantised_task pc__cuda_quantised_layer(const pc__cuda_linear *linear,
 static int takes_few(const pc__stream *stream, uint32_t panels, uint32_t tiles)
 {
     uint64_t blocks = (uint64_t)((panels + 3) / 4) * tiles;
-    return tiles == 1 || blocks < (uint64_t)pc__cuda_stream_of(stream)->device->multiprocessors;
+    return tiles == 1
+           || blocks < (uint64_t)pc__cuda_stream_of(stream)->device->is.multiProcessorCount;
 }
 
 static void multiply_quantised(pc__stream *stream, const pc__cuda_linear *linear,
                                const pc__cuda_quantised_rows *x, size_t rows, float *y)
 {
-    const pc__cuda_dense_kernels *k = pc__cuda_dense(stream);
+    const pc__cuda_dense_kernels *k = &pc__cuda_dense;
     pc__cuda_quantised_task task = pc__cuda_quantised_layer(linear, x);
     uint32_t panels = (uint32_t)((linear->out + 31) / 32), tiles = (uint32_t)((rows + 31) / 32);
     int few = takes_few(stream, panels, tiles);

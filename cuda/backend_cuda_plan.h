@@ -2,8 +2,8 @@
  * first used, serve all layers, and go with the plan. A plan over runs of the application (views,
  * attn/kv.h) has a visitor, in whose memory the tables lie, and gets its pages anew in each call.
  */
-#ifndef PC_ATTN_CUDA_BACKEND_CUDA_PLAN_H
-#define PC_ATTN_CUDA_BACKEND_CUDA_PLAN_H
+#ifndef PC_CUDA_BACKEND_CUDA_PLAN_H
+#define PC_CUDA_BACKEND_CUDA_PLAN_H
 
 #include "cuda/backend_cuda_visitor.h"
 #include "cuda/kernels/attend.h"

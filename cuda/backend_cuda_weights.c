@@ -253,7 +253,7 @@ size_t pc__cuda_op_table_bytes(const pc__table *table)
 void pc__cuda_op_look_up(pc__stream *stream, const pc__table *table, const uint32_t *row,
                          size_t rows, int add, pc__floats *x)
 {
-    const pc__cuda_dense_kernels *k = pc__cuda_dense(stream);
+    const pc__cuda_dense_kernels *k = &pc__cuda_dense;
     uint32_t *list = pc__cuda_list(stream, row, rows * sizeof *row);
     pc__cuda_lookup task = {.table = table_of(table)->data,
                             .row = list,

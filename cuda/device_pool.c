@@ -1,4 +1,4 @@
-/* The pool: blocks of the driver, each a chain of parts; free parts also stand in lists by the
+/* The pool: blocks of the runtime, each a chain of parts; free parts also stand in lists by the
  * power of two of their size; given parts in a table by their address. All this lies in memory of
  * the CPU. */
 #include "cuda/device_pool.h"
@@ -14,7 +14,7 @@ enum { BINS = 48, OWN_BLOCK_STEP = 2 << 20 };
 typedef struct pool_part pool_part;
 struct pool_part {
     pc__hash_link link; /* of given parts */
-    uint64_t address;
+    uint8_t *address;
     size_t bytes;
     pool_part *before, *after;  /* neighbours in the block; both NULL: the part is a block */
     pool_part *previous, *next; /* free parts of the same bin */
@@ -30,6 +30,11 @@ struct pc__cuda_pool {
     size_t block;     /* bytes of a block that holds several parts */
     size_t own_block; /* a part's own block is a multiple of this */
 };
+
+static uint64_t hash_of(const void *address)
+{
+    return pc__u64_hash((uint64_t)(uintptr_t)address);
+}
 
 static size_t round_up(size_t bytes, size_t step)
 {
@@ -79,7 +84,7 @@ static pool_part *find_free(const pc__cuda_pool *pool, size_t bytes)
 static void free_block(pc__cuda_pool *pool, pool_part *part)
 {
     pool->sizes.held -= part->bytes;
-    pool->device->driver->cuMemFree(part->address);
+    cudaFree(part->address);
     pc__free(&pool->device->mem, part);
 }
 
@@ -95,13 +100,16 @@ static void trim(pc__cuda_pool *pool)
         }
 }
 
-/* What the driver says when it has none left, or the pool when its limit is reached. */
-static pc_status ask_driver(pc__cuda_pool *pool, size_t bytes, uint64_t *address)
+/* What the runtime says when it has none left, or the pool when its limit is reached. */
+static pc_status ask_runtime(const pc__cuda_pool *pool, size_t bytes, uint8_t **out)
 {
     if (bytes > pool->sizes.limit - pool->sizes.held)
         return pc__fail(PC_ERR_NOMEM, "%zu bytes of at most %zu are taken", pool->sizes.held,
                         pool->sizes.limit);
-    return PC__CUDA(pool->device->driver, cuMemAlloc, (address, bytes));
+    void *memory = NULL;
+    PC__TRY_RETURN(PC__CUDA(cudaMalloc, (&memory, bytes)));
+    *out = memory;
+    return PC_OK;
 }
 
 /* A block for a part of `bytes`. If there is no memory for a large one, it is as small as it can
@@ -110,14 +118,14 @@ static pc_status new_block(pc__cuda_pool *pool, size_t bytes, pool_part *part)
 {
     size_t exact = round_up(bytes, pool->own_block);
     part->bytes = bytes > pool->block / 2 ? exact : pool->block;
-    pc_status status = ask_driver(pool, part->bytes, &part->address);
+    pc_status status = ask_runtime(pool, part->bytes, &part->address);
     if (status == PC_ERR_NOMEM) {
         trim(pool);
-        status = ask_driver(pool, part->bytes, &part->address);
+        status = ask_runtime(pool, part->bytes, &part->address);
     }
     if (status == PC_ERR_NOMEM && part->bytes > exact) {
         part->bytes = exact;
-        status = ask_driver(pool, part->bytes, &part->address);
+        status = ask_runtime(pool, part->bytes, &part->address);
     }
     if (status == PC_OK)
         pool->sizes.held += part->bytes;
@@ -166,21 +174,21 @@ static pc_status take(pc__cuda_pool *pool, size_t bytes, void **out)
     split(pool, part, bytes);
     part->given = 1;
     pool->sizes.given += part->bytes;
-    pc__hash_table_add(&pool->given, &part->link, pc__u64_hash(part->address));
-    *out = (void *)(uintptr_t)part->address;
+    pc__hash_table_add(&pool->given, &part->link, hash_of(part->address));
+    *out = part->address;
     return PC_OK;
 }
 
-/* With the context current; a limit that can never hold the part is not tried. */
+/* A limit that can never hold the part is not tried. */
 static pc_status take_locked(pc__cuda_pool *pool, size_t bytes, void **out)
 {
     if (bytes > pool->sizes.limit)
         return pc__fail(PC_ERR_NOMEM, "the limit is %zu bytes", pool->sizes.limit);
-    PC__TRY_RETURN(pc__cuda_enter(pool->device));
+    pc_status status;
     pthread_mutex_lock(&pool->lock);
-    pc_status status = take(pool, round_up(bytes ? bytes : 1, PC__CUDA_ALIGNMENT), out);
+    PC__CUDA_ON(pool->device, status,
+                take(pool, round_up(bytes ? bytes : 1, PC__CUDA_ALIGNMENT), out));
     pthread_mutex_unlock(&pool->lock);
-    pc__cuda_leave(pool->device);
     return status;
 }
 
@@ -195,9 +203,9 @@ pc_status pc__cuda_pool_take(pc__cuda_pool *pool, size_t bytes, void **out)
     return status;
 }
 
-static pool_part *find_given(const pc__cuda_pool *pool, uint64_t address)
+static pool_part *find_given(const pc__cuda_pool *pool, const void *address)
 {
-    pc__hash_link *link = pc__hash_table_find(&pool->given, pc__u64_hash(address));
+    pc__hash_link *link = pc__hash_table_find(&pool->given, hash_of(address));
     while (link && PC__AROUND(link, pool_part, link)->address != address)
         link = pc__hash_table_find_next(link);
     return link ? PC__AROUND(link, pool_part, link) : NULL;
@@ -235,7 +243,7 @@ void pc__cuda_pool_give(pc__cuda_pool *pool, void *address)
     if (!address)
         return;
     pthread_mutex_lock(&pool->lock);
-    pool_part *part = find_given(pool, (uint64_t)(uintptr_t)address);
+    pool_part *part = find_given(pool, address);
     if (part)
         give(pool, part);
     pthread_mutex_unlock(&pool->lock);
@@ -244,12 +252,13 @@ void pc__cuda_pool_give(pc__cuda_pool *pool, void *address)
 /* Also where the context is lost: its memory is, too, and what describes it must go. */
 void pc__cuda_pool_trim(pc__cuda_pool *pool)
 {
-    int entered = pc__cuda_enter(pool->device) == PC_OK;
+    pc__cuda_caller before;
+    int entered = pc__cuda_enter(&before, pool->device) == PC_OK;
     pthread_mutex_lock(&pool->lock);
     trim(pool);
     pthread_mutex_unlock(&pool->lock);
     if (entered)
-        pc__cuda_leave(pool->device);
+        pc__cuda_leave(&before);
 }
 
 pc__cuda_pool_sizes pc__cuda_pool_look(pc__cuda_pool *pool)
@@ -272,7 +281,8 @@ pc_status pc__cuda_pool_new(pc__cuda_pool **out, const pc__cuda_device *device, 
     if (!pool)
         return PC_ERR_NOMEM;
     pool->device = device;
-    pool->sizes.limit = limit && limit < device->memory_bytes ? limit : device->memory_bytes;
+    pool->sizes.limit = limit && limit < device->is.totalGlobalMem ? limit
+                                                                   : device->is.totalGlobalMem;
     pool->block = block ? round_up(block, PC__CUDA_ALIGNMENT) : PC__CUDA_BLOCK_BYTES;
     pool->own_block = block == 1 ? PC__CUDA_ALIGNMENT : OWN_BLOCK_STEP;
     pthread_mutex_init(&pool->lock, NULL);

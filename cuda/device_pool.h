@@ -1,8 +1,8 @@
-/* Memory of a device. Taking it from the driver waits for the device, so it is taken in large
+/* Memory of a device. Taking it from the runtime may wait for the device, so it is taken in large
  * blocks, and parts of these are given out: the best fit, joined with free neighbours when it comes
  * back. A part of over half a block has a block to itself. */
-#ifndef PC_ATTN_CUDA_DEVICE_POOL_H
-#define PC_ATTN_CUDA_DEVICE_POOL_H
+#ifndef PC_CUDA_DEVICE_POOL_H
+#define PC_CUDA_DEVICE_POOL_H
 
 #include "cuda/device.h"
 
@@ -14,7 +14,7 @@ enum {
 typedef struct pc__cuda_pool pc__cuda_pool; /* internally locked */
 typedef struct pc__cuda_pool_sizes {
     size_t given; /* bytes of parts that are in use, rounded up to the alignment */
-    size_t held;  /* bytes that the driver has been asked for */
+    size_t held;  /* bytes that the runtime has been asked for */
     size_t limit;
 } pc__cuda_pool_sizes;
 
@@ -33,7 +33,7 @@ pc_status pc__cuda_pool_take(pc__cuda_pool *pool, size_t bytes, void **out);
 /* No queued work may still use the part: see pc__cuda_scratch_give for memory of one stream. NULL
  * does nothing. */
 void pc__cuda_pool_give(pc__cuda_pool *pool, void *address);
-/* Gives blocks without a part back to the driver, which waits for the device. */
+/* Gives blocks without a part back to the runtime, which waits for the device. */
 void pc__cuda_pool_trim(pc__cuda_pool *pool);
 pc__cuda_pool_sizes pc__cuda_pool_look(pc__cuda_pool *pool);
 

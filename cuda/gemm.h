@@ -5,8 +5,8 @@
  * Which algorithm computes a product depends on its shape and on the class of the number of rows,
  * and it never splits a sum among blocks. So in each class a row's bits do not depend on the other
  * rows. Between classes they differ by rounding. */
-#ifndef PC_ATTN_CUDA_GEMM_H
-#define PC_ATTN_CUDA_GEMM_H
+#ifndef PC_CUDA_GEMM_H
+#define PC_CUDA_GEMM_H
 
 #include "cuda/launch.h"
 
@@ -20,17 +20,14 @@ typedef struct pc__cuda_gemm_shape {
 
 /* What is used for one class of rows, for the record. */
 typedef struct pc__cuda_gemm_choice {
-    pc__cublas_algorithm algorithm;
+    cublasLtMatmulAlgo_t algorithm;
     size_t workspace; /* bytes */
     int32_t id, tile, stages;
 } pc__cuda_gemm_choice;
 
 /* cuBLASLt on a device, with the choices so far. Internally locked. */
 typedef struct pc__cuda_blas pc__cuda_blas;
-/* PC_ERR_UNSUPPORTED, with the reason: there is no cuBLASLt. `module` has pc__cuda_convert_bf16 and
- * pc__cuda_convert_f16, and outlives the result. */
-pc_status pc__cuda_blas_new(pc__cuda_blas **out, const pc__cuda_device *device,
-                            const pc__cuda_module *module);
+pc_status pc__cuda_blas_new(pc__cuda_blas **out, const pc__cuda_device *device);
 void pc__cuda_blas_free(pc__cuda_blas *blas); /* after its layers; NULL does nothing */
 
 /* One linear layer. Immutable: streams of several threads may use it at once. */

@@ -1,8 +1,8 @@
 /* Pages from one format into another, with the bits of pc__kv_convert. One entry a target:
  * pc__cuda_kv_convert_f32, _bf16, _f16, _i8; a thread block of PC__CUDA_KV_THREADS threads for each
  * page (x), K/V head (y) and layer (z). */
-#ifndef PC_ATTN_CUDA_KERNELS_KV_CONVERT_H
-#define PC_ATTN_CUDA_KERNELS_KV_CONVERT_H
+#ifndef PC_CUDA_KERNELS_KV_CONVERT_H
+#define PC_CUDA_KERNELS_KV_CONVERT_H
 
 #include "cuda/kernels/kv_write.h"
 

@@ -2,8 +2,8 @@
  *
  * pc__cuda_kv_copy: for each pair of pages (x), PC__CUDA_KV_COPY bytes (y) and layer (z).
  * pc__cuda_kv_zero: for each piece (x; `row` is not used), K/V head (y) and layer (z). */
-#ifndef PC_ATTN_CUDA_KERNELS_KV_COPY_H
-#define PC_ATTN_CUDA_KERNELS_KV_COPY_H
+#ifndef PC_CUDA_KERNELS_KV_COPY_H
+#define PC_CUDA_KERNELS_KV_COPY_H
 
 #include "cuda/kernels/kv_convert.h"
 

@@ -1,6 +1,6 @@
 // The words of fp32 and 16-bit pages: BY numbers each, neighbouring dimensions of K or tokens of V.
-#ifndef PC_ATTN_CUDA_KERNELS_PAGE_WORDS_CUH
-#define PC_ATTN_CUDA_KERNELS_PAGE_WORDS_CUH
+#ifndef PC_CUDA_KERNELS_PAGE_WORDS_CUH
+#define PC_CUDA_KERNELS_PAGE_WORDS_CUH
 
 #include "cuda/kernels/words.cuh"
 

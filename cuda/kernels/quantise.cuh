@@ -1,6 +1,6 @@
 // Signed bytes with a bf16 scale, with the bits of attn/kv_page.c.
-#ifndef PC_ATTN_CUDA_KERNELS_QUANTISE_CUH
-#define PC_ATTN_CUDA_KERNELS_QUANTISE_CUH
+#ifndef PC_CUDA_KERNELS_QUANTISE_CUH
+#define PC_CUDA_KERNELS_QUANTISE_CUH
 
 #include "cuda/kernels/words.cuh"
 

@@ -16,8 +16,8 @@
  * for so many of its rows. pc__cuda_quantised_many: a block of PC__CUDA_QUANTISED_MANY_THREADS
  * threads for each 4 panels (x) and 32 rows (y). pc__cuda_quantised_experts_many: the same, with 32
  * rows of one expert (y), of which there may be fewer than blocks (pc__cuda_expert_tiles). */
-#ifndef PC_ATTN_CUDA_KERNELS_QUANTISED_H
-#define PC_ATTN_CUDA_KERNELS_QUANTISED_H
+#ifndef PC_CUDA_KERNELS_QUANTISED_H
+#define PC_CUDA_KERNELS_QUANTISED_H
 
 #include <stdint.h>
 

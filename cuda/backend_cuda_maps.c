@@ -8,7 +8,6 @@
 #include "cuda/backend_cuda_plan.h"
 #include "cuda/device_tables.h"
 #include "cuda/kernels/maps.h"
-#include "attn/kv_device.h"
 
 _Static_assert((int)PC__CUDA_KV_PAGE == PC__PAGE, "pages differ");
 

@@ -7,7 +7,7 @@
 
 #include "cuda/backend_cuda_visitor.h"
 #include "cuda/kernels/attend.h"
-#include "attn/plan_internal.h"
+#include "attn/plan_view.h"
 
 /* A run that some row of the plan sees. */
 typedef struct pc__cuda_plan_run {

@@ -4,7 +4,7 @@
 
 #include <string.h>
 
-#include "attn/kv_device.h"
+#include "attn/plan_view.h"
 #include "base/mem.h"
 
 void pc__cuda_op_gather(pc__stream *stream, const pc__floats *x, const uint32_t *row, size_t rows,

@@ -10,7 +10,7 @@
 #ifndef PC_CUDA_CUDA_PANEL_H
 #define PC_CUDA_CUDA_PANEL_H
 
-#include "attn/block_format.h"
+#include "attn/backend.h"
 
 typedef struct pc__cuda_panel_format {
     uint32_t bits;    /* 4 or 8; 0: not quantised */

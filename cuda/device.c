@@ -11,27 +11,56 @@ pc_status pc__cuda_fail_in(const pc__cuda_device *device, pc_status status)
     return pc__fail_in(status, "CUDA device %d (%s)", device->number, device->is.name);
 }
 
+pc_status pc__cuda_select(int *before, const pc__cuda_device *device)
+{
+    PC__TRY_RETURN(PC__CUDA(cudaGetDevice, (before)));
+    return *before == device->number ? PC_OK : PC__CUDA(cudaSetDevice, (device->number));
+}
+
+/* Fails only where everything has failed. */
+void pc__cuda_restore(int before, const pc__cuda_device *device)
+{
+    if (before != device->number)
+        cudaSetDevice(before);
+}
+
 /* The runtime's default mode, global, lets a capture anywhere in the process forbid taking memory
  * and waiting. Ours never belong to a capture. */
 pc_status pc__cuda_enter(pc__cuda_caller *before, const pc__cuda_device *device)
 {
     before->mode = cudaStreamCaptureModeRelaxed;
-    before->entered = device->number;
-    PC__TRY_RETURN(PC__CUDA(cudaGetDevice, (&before->device)));
-    if (before->device != device->number)
-        PC__TRY_RETURN(PC__CUDA(cudaSetDevice, (device->number)));
+    before->entered = device;
+    PC__TRY_RETURN(pc__cuda_select(&before->device, device));
     pc_status status = PC__CUDA(cudaThreadExchangeStreamCaptureMode, (&before->mode));
-    if (status < 0 && before->device != device->number)
-        cudaSetDevice(before->device);
+    if (status < 0)
+        pc__cuda_restore(before->device, device);
     return status;
 }
 
-/* These fail only where everything has failed. */
 void pc__cuda_leave(pc__cuda_caller *before)
 {
     cudaThreadExchangeStreamCaptureMode(&before->mode);
-    if (before->device != before->entered)
-        cudaSetDevice(before->device);
+    pc__cuda_restore(before->device, before->entered);
+}
+
+static pc_status check_pointer(const pc__cuda_device *device, const void *address, const char *what)
+{
+    struct cudaPointerAttributes is;
+    PC__TRY_RETURN(PC__CUDA(cudaPointerGetAttributes, (&is, address)));
+    if (is.type == cudaMemoryTypeUnregistered && !device->is.pageableMemoryAccess)
+        return pc__fail(PC_ERR_INVALID, "%s is no address of a CUDA device", what);
+    if (is.type == cudaMemoryTypeDevice && is.device != device->number)
+        return pc__fail(PC_ERR_INVALID, "%s lies on CUDA device %d", what, is.device);
+    return PC_OK;
+}
+
+pc_status pc__cuda_check_pointer(const pc__cuda_device *device, const void *address,
+                                 const char *what)
+{
+    pc_status status = PC_OK;
+    if (address)
+        PC__CUDA_ON(device, status, check_pointer(device, address, what));
+    return status < 0 ? pc__cuda_fail_in(device, status) : PC_OK;
 }
 
 static pc_status check_number(int32_t number)

@@ -20,8 +20,9 @@ void pc__cuda_device_free(pc__cuda_device *device); /* NULL does nothing */
 
 /* What the calling thread had before, and the device that it has entered. */
 typedef struct pc__cuda_caller {
-    int device, entered;
+    int device;
     enum cudaStreamCaptureMode mode;
+    const pc__cuda_device *entered;
 } pc__cuda_caller;
 
 /* Between these two, the device is the current one of the calling thread, and no call disturbs a
@@ -39,6 +40,15 @@ void pc__cuda_leave(pc__cuda_caller *before);
             pc__cuda_leave(&before_);                  \
         }                                              \
     } while (0)
+
+/* The same for calls that only queue work, which no capture forbids. */
+pc_status pc__cuda_select(int *before, const pc__cuda_device *device);
+void pc__cuda_restore(int before, const pc__cuda_device *device);
+
+/* PC_ERR_INVALID: the device cannot use an address of the application, which is called `what`. NULL
+ * is not looked at. */
+pc_status pc__cuda_check_pointer(const pc__cuda_device *device, const void *address,
+                                 const char *what);
 
 /* Puts "CUDA device 0 (its name)" before the error text. */
 pc_status pc__cuda_fail_in(const pc__cuda_device *device, pc_status status);

@@ -52,20 +52,24 @@ void pc__cuda_upload(pc__cuda_stream *stream, void *to, const void *from, size_t
 }
 
 /* The runtime copies the struct before it returns. */
-void pc__cuda_launch(pc__cuda_stream *stream, const pc__cuda_kernel *kernel, pc__cuda_grid grid,
-                     const void *task)
+static pc_status launch(const pc__cuda_stream *stream, const pc__cuda_kernel *kernel,
+                        pc__cuda_grid grid, const void *task)
 {
     void *arguments[] = {(void *)(uintptr_t)task};
     const dim3 blocks = {grid.x, grid.y, grid.z}, threads = {kernel->threads, 1, 1};
-    pc_status status = stream->status;
-    if (status < 0 || !grid.x || !grid.y || !grid.z)
-        return;
-    PC__CUDA_ON(stream->device, status,
-                PC__CUDA(cudaLaunchKernel, (pc__cuda_address(kernel), blocks, threads, arguments,
-                                            kernel->shared_bytes, stream->queue)));
-    if (status < 0)
-        pc__fail_in(status, "launching %s", kernel->name);
-    pc__cuda_note(stream, status);
+    int before;
+    PC__TRY_RETURN(pc__cuda_select(&before, stream->device));
+    pc_status status = PC__CUDA(cudaLaunchKernel, (pc__cuda_address(kernel), blocks, threads,
+                                                   arguments, kernel->shared_bytes, stream->queue));
+    pc__cuda_restore(before, stream->device);
+    return status < 0 ? pc__fail_in(status, "launching %s", kernel->name) : PC_OK;
+}
+
+void pc__cuda_launch(pc__cuda_stream *stream, const pc__cuda_kernel *kernel, pc__cuda_grid grid,
+                     const void *task)
+{
+    if (stream->status == PC_OK && grid.x && grid.y && grid.z)
+        pc__cuda_note(stream, launch(stream, kernel, grid, task));
 }
 
 /* ------------------------------------------------------------------ events */

@@ -26,4 +26,8 @@ const char *pc__environment(pc__variable variable);
  * and nothing runs otherwise than it says. */
 pc_status pc__environment_check(void);
 
+/* 1: a backend may be called so: lower case, digits, '_', then perhaps ':' and a device's number.
+ */
+int pc__is_backend_name(const char *value);
+
 #endif

@@ -764,8 +764,8 @@ pub struct pc_context_options {
     /// which of a backend's devices, counted from 0 ("cuda": of those that `CUDA_VISIBLE_DEVICES`
     /// leaves); "cpu" has none but 0
     pub device: u32,
-    /// What computes: "cpu", or the name of a backend module. NULL: `PC_BACKEND` of the environment,
-    /// else "cpu".
+    /// What computes: "cpu", or the name of a backend module, perhaps with a device: "cuda:1". NULL:
+    /// `PC_BACKEND` of the environment, else "cpu".
     pub backend: *const c_char,
 }
 

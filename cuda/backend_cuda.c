@@ -184,7 +184,7 @@ pc_status pc__cuda_backend_blas(pc__cuda_blas **out, pc__backend *backend)
 {
     pc__cuda_backend *b = pc__cuda_backend_of(backend);
     pthread_mutex_lock(&b->lock);
-    pc_status status = b->blas ? PC_OK : pc__cuda_blas_new(&b->blas, b->device);
+    pc_status status = b->blas ? PC_OK : pc__cuda_blas_new(&b->blas, b->pool);
     *out = b->blas;
     pthread_mutex_unlock(&b->lock);
     return status;

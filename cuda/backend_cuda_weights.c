@@ -138,8 +138,10 @@ static pc_status make_quantised(pc__cuda_linear *linear, const pc__weight_source
 
 static pc_status make_plain(pc__cuda_linear *linear, const pc__weight_source *source)
 {
-    pc__cuda_gemm_shape shape = {(uint32_t)linear->in, (uint32_t)linear->out, linear->dtype,
-                                 linear->bias != NULL};
+    pc__cuda_gemm_shape shape = {.in = (uint32_t)linear->in,
+                                 .out = (uint32_t)linear->out,
+                                 .dtype = linear->dtype,
+                                 .bias = linear->bias != NULL};
     pc__cuda_blas *blas;
     linear->bytes = linear->out * linear->in * element_of(linear->dtype);
     PC__TRY_RETURN(pc__cuda_backend_blas(&blas, linear->backend));

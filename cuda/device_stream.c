@@ -35,6 +35,13 @@ void pc__cuda_copy(pc__cuda_stream *stream, void *to, const void *from, size_t b
         QUEUE(stream, cudaMemcpyAsync, (to, from, bytes, cudaMemcpyDefault, stream->queue));
 }
 
+void pc__cuda_copy_rows(pc__cuda_stream *stream, void *to, size_t to_step, const void *from,
+                        size_t from_step, size_t width, size_t rows)
+{
+    QUEUE(stream, cudaMemcpy2DAsync,
+          (to, to_step, from, from_step, width, rows, cudaMemcpyDeviceToDevice, stream->queue));
+}
+
 void pc__cuda_zero(pc__cuda_stream *stream, void *to, size_t bytes)
 {
     if (bytes)

@@ -50,6 +50,9 @@ void pc__cuda_note(pc__cuda_stream *stream, pc_status status);
 /* From any kind of memory to any; neither side may be changed or given back before the copy is
  * done. */
 void pc__cuda_copy(pc__cuda_stream *stream, void *to, const void *from, size_t bytes);
+/* Rows of `width` bytes within the device; a step is the bytes from row to row. */
+void pc__cuda_copy_rows(pc__cuda_stream *stream, void *to, size_t to_step, const void *from,
+                        size_t from_step, size_t width, size_t rows);
 /* To the device; `from` may be changed at once. For tables of up to some 100 KiB. */
 void pc__cuda_upload(pc__cuda_stream *stream, void *to, const void *from, size_t bytes);
 void pc__cuda_zero(pc__cuda_stream *stream, void *to, size_t bytes);

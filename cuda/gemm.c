@@ -32,7 +32,9 @@ struct pc__cuda_gemm {
     const gemm_choices *choices; /* NULL: by our own kernel */
     const gemm_choices *pairs;   /* of two such layers; NULL: they are not paired */
     const void *weights;
-    void *own; /* device memory: padded weights, or addresses for our own kernel; NULL: none */
+    const void *given; /* the caller's weights and bias */
+    const float *bias;
+    void *own; /* `weights` where they are a padded copy; NULL: they are the given ones */
     cublasLtMatmulDesc_t matmul;
 };
 
@@ -343,41 +345,30 @@ static pc_status pad(pc__cuda_gemm *gemm)
 {
     const pc__cuda_gemm_shape *shape = &gemm->shape;
     size_t each = element_of(shape->dtype), row = shape->in * each, step = (row + 15) / 16 * 16;
+    pc__cuda_stream *stream;
     PC__TRY_RETURN(pc__cuda_pool_take(gemm->blas->pool, shape->out * step, &gemm->own));
-    PC__TRY_RETURN(PC__CUDA(cudaMemcpy2D, (gemm->own, step, gemm->weights, row, row, shape->out,
-                                           cudaMemcpyDeviceToDevice)));
+    PC__TRY_RETURN(pc__cuda_stream_new(&stream, gemm->blas->pool));
+    pc__cuda_copy_rows(stream, gemm->own, step, gemm->given, row, row, shape->out);
+    pc_status status = pc__cuda_finish(stream);
+    pc__cuda_stream_free(stream);
     gemm->weights = gemm->own;
     gemm->shape.stride = (uint32_t)(step / each);
-    return PC_OK;
+    return status;
 }
 
-/* Our own kernel, that of experts, with one expert: it takes addresses from device memory. */
-static pc_status use_plain(pc__cuda_gemm *gemm, const void *weights, const float *bias)
-{
-    const uint64_t addresses[] = {(uint64_t)(uintptr_t)weights, (uint64_t)(uintptr_t)bias};
-    pc__cuda_pool_give(gemm->blas->pool, gemm->own);
-    gemm->own = NULL;
-    gemm->weights = weights;
-    gemm->shape.stride = 0;
-    PC__TRY_RETURN(pc__cuda_pool_take(gemm->blas->pool, sizeof addresses, &gemm->own));
-    return PC__CUDA(cudaMemcpy, (gemm->own, addresses, sizeof addresses, cudaMemcpyHostToDevice));
-}
-
-static pc_status choose_layer(pc__cuda_gemm *gemm, const void *weights, const float *bias)
+static pc_status choose_layer(pc__cuda_gemm *gemm)
 {
     PC__TRY_RETURN(choose(&gemm->choices, gemm, &gemm->shape));
     if (!gemm->choices && gemm->shape.in * element_of(gemm->shape.dtype) % 16) {
         PC__TRY_RETURN(pad(gemm));
         PC__TRY_RETURN(choose(&gemm->choices, gemm, &gemm->shape));
     }
-    if (!gemm->choices)
-        return use_plain(gemm, weights, bias);
     pc__cuda_gemm_shape two = gemm->shape;
     two.pair = 1;
-    return bias ? PC_OK : choose(&gemm->pairs, gemm, &two);
+    return gemm->bias || !gemm->choices ? PC_OK : choose(&gemm->pairs, gemm, &two);
 }
 
-static pc_status describe(pc__cuda_gemm *gemm, const void *weights, const float *bias)
+static pc_status describe(pc__cuda_gemm *gemm)
 {
     const int32_t transposed = CUBLAS_OP_T;
     PC__TRY_RETURN(
@@ -385,8 +376,8 @@ static pc_status describe(pc__cuda_gemm *gemm, const void *weights, const float 
     PC__TRY_RETURN(
         PC__CUBLAS(cublasLtMatmulDescSetAttribute,
                    (gemm->matmul, CUBLASLT_MATMUL_DESC_TRANSA, &transposed, sizeof transposed)));
-    PC__TRY_RETURN(set_bias(gemm->matmul, bias));
-    return choose_layer(gemm, weights, bias);
+    PC__TRY_RETURN(set_bias(gemm->matmul, gemm->bias));
+    return choose_layer(gemm);
 }
 
 static pc_status check_shape(const pc__cuda_gemm_shape *shape, const float *bias)
@@ -409,9 +400,10 @@ pc_status pc__cuda_gemm_new(pc__cuda_gemm **out, pc__cuda_blas *blas,
         return PC_ERR_NOMEM;
     gemm->blas = blas;
     gemm->shape = *shape;
-    gemm->weights = weights;
+    gemm->weights = gemm->given = weights;
+    gemm->bias = bias;
     pc_status status;
-    PC__CUDA_ON(blas->device, status, describe(gemm, weights, bias));
+    PC__CUDA_ON(blas->device, status, describe(gemm));
     if (status < 0) {
         pc__fail_in(status, "linear layer of %u inputs, %u outputs", (unsigned)shape->in,
                     (unsigned)shape->out);
@@ -468,12 +460,9 @@ static pc_status pad_rows(pc__cuda_stream *stream, const pc__cuda_gemm_shape *sh
                           size_t rows, void **out)
 {
     size_t each = element_of(shape->dtype), row = shape->in * each, step = shape->stride * each;
-    pc_status status;
     PC__TRY_RETURN(pc__cuda_scratch_take(stream, rows * step, out));
-    PC__CUDA_ON(stream->device, status,
-                PC__CUDA(cudaMemcpy2DAsync,
-                         (*out, step, x, row, row, rows, cudaMemcpyDeviceToDevice, stream->queue)));
-    return status;
+    pc__cuda_copy_rows(stream, *out, step, x, row, row, rows);
+    return PC_OK;
 }
 
 static pc_status make_input(pc__cuda_stream *stream, const pc__cuda_gemm_shape *shape,
@@ -543,19 +532,24 @@ static pc_status run_call(pc__cuda_stream *stream, const gemm_call *call, const 
     return status;
 }
 
+/* Our own kernel, that of experts, with one expert. */
 static pc_status run_plain(pc__cuda_stream *stream, const pc__cuda_product *product, const float *x,
                            size_t rows)
 {
     const pc__cuda_gemm *gemm = product->gemm;
-    const uint32_t ends[] = {0, (uint32_t)rows};
-    uint64_t *addresses = gemm->own;
-    void *first;
-    PC__TRY_RETURN(pc__cuda_scratch_take(stream, sizeof ends, &first));
-    pc__cuda_upload(stream, first, ends, sizeof ends);
-    pc__cuda_expert_linear task = {.weights = addresses,
-                                   .bias = gemm->shape.bias ? addresses + 1 : NULL,
+    const struct expert {
+        uint64_t weights, bias;
+        uint32_t first[2];
+    } host = {
+        (uint64_t)(uintptr_t)gemm->given, (uint64_t)(uintptr_t)gemm->bias, {0, (uint32_t)rows}};
+    void *memory;
+    PC__TRY_RETURN(pc__cuda_scratch_take(stream, sizeof host, &memory));
+    const struct expert *device = memory;
+    pc__cuda_upload(stream, memory, &host, sizeof host);
+    pc__cuda_expert_linear task = {.weights = &device->weights,
+                                   .bias = gemm->bias ? &device->bias : NULL,
                                    .x = x,
-                                   .first = first,
+                                   .first = device->first,
                                    .y = product->y,
                                    .experts = 1,
                                    .in = gemm->shape.in,
@@ -566,7 +560,7 @@ static pc_status run_plain(pc__cuda_stream *stream, const pc__cuda_product *prod
         : gemm->shape.dtype == PC_DTYPE_BF16 ? &pc__cuda_dense.expert_linear_bf16
                                              : &pc__cuda_dense.expert_linear_f16,
         (pc__cuda_grid){(task.out + PC__CUDA_EXPERT_OUT - 1) / PC__CUDA_EXPERT_OUT, 1, 1}, &task);
-    pc__cuda_scratch_give(stream, first);
+    pc__cuda_scratch_give(stream, memory);
     return PC_OK;
 }
 

@@ -4,10 +4,30 @@
 // reads 64 bytes of each row, and its writes of one dimension are 8 tokens x 4 bytes: one sector.
 #include "cuda/kernels/kv_write.h"
 
-#include "cuda/kernels/page_words.cuh"
 #include "cuda/kernels/rotate.cuh"
 
 namespace {
+
+// The words of pages: BY numbers each, neighbouring dimensions of K or tokens of V.
+struct f32_page {
+    enum { BY = 1 };
+    static __device__ __forceinline__ uint32_t word(const float *x)
+    {
+        return __float_as_uint(x[0]);
+    }
+};
+
+template <class FORMAT> struct half_page {
+    enum { BY = 2 };
+    static __device__ __forceinline__ uint32_t from(float x)
+    {
+        return FORMAT::from(x);
+    }
+    static __device__ __forceinline__ uint32_t word(const float *x)
+    {
+        return FORMAT::from(x[0]) | FORMAT::from(x[1]) << 16;
+    }
+};
 
 enum { TOKENS = 8, UNITS = PC__WARP / TOKENS, WARPS = PC__CUDA_KV_THREADS / PC__WARP };
 
@@ -109,7 +129,7 @@ template <class PAGE> __device__ __forceinline__ void write_keys(const kv_part &
     }
 }
 
-__device__ __forceinline__ void write_values(const kv_part &p, pc__f32_page)
+__device__ __forceinline__ void write_values(const kv_part &p, f32_page)
 {
     uint32_t dim = p.t.shape.v_dim, columns = dim;
     float *to = (float *)(p.page + p.t.shape.v_offset) + p.piece.slot * dim;
@@ -157,7 +177,7 @@ __device__ __forceinline__ void put_values(const kv_part &p, uint32_t pair, uint
 }
 
 template <class FORMAT>
-__device__ __forceinline__ void write_values(const kv_part &p, pc__half_page<FORMAT>)
+__device__ __forceinline__ void write_values(const kv_part &p, half_page<FORMAT>)
 {
     uint32_t dim = p.t.shape.v_dim, first = p.piece.slot / 2,
              pairs = (p.piece.slot + p.piece.count + 1) / 2 - first;
@@ -165,9 +185,9 @@ __device__ __forceinline__ void write_values(const kv_part &p, pc__half_page<FOR
     uint32_t columns = fours ? dim / 4 : dim;
     for (uint32_t i = threadIdx.x; i < pairs * columns; i += PC__CUDA_KV_THREADS) {
         if (fours)
-            put_values<pc__half_page<FORMAT>, 4>(p, first + i / columns, i % columns * 4);
+            put_values<half_page<FORMAT>, 4>(p, first + i / columns, i % columns * 4);
         else
-            put_values<pc__half_page<FORMAT>, 1>(p, first + i / columns, i % columns);
+            put_values<half_page<FORMAT>, 1>(p, first + i / columns, i % columns);
     }
 }
 
@@ -187,17 +207,17 @@ template <class PAGE> __device__ __forceinline__ void write(const pc__cuda_kv_wr
 extern "C" __global__ void __launch_bounds__(PC__CUDA_KV_THREADS)
     pc__cuda_kv_write_f32(PARAM pc__cuda_kv_write t)
 {
-    write<pc__f32_page>(t);
+    write<f32_page>(t);
 }
 
 extern "C" __global__ void __launch_bounds__(PC__CUDA_KV_THREADS)
     pc__cuda_kv_write_bf16(PARAM pc__cuda_kv_write t)
 {
-    write<pc__half_page<pc__bf16>>(t);
+    write<half_page<pc__bf16>>(t);
 }
 
 extern "C" __global__ void __launch_bounds__(PC__CUDA_KV_THREADS)
     pc__cuda_kv_write_f16(PARAM pc__cuda_kv_write t)
 {
-    write<pc__half_page<pc__f16>>(t);
+    write<half_page<pc__f16>>(t);
 }

@@ -6,8 +6,8 @@
  * a prefill a piece is up to a whole page, and all its writes fill sectors of 32 bytes.
  *
  * Kernels: pc__cuda_kv_write_f32, _bf16, _f16: a thread block of PC__CUDA_KV_THREADS threads for
- * each piece (x) and K/V head (y). pc__cuda_kv_write_i8 (kv_quantise.cu): the same grid; slot is 0,
- * every token of the page beyond the piece becomes zero; K is not rotated. */
+ * each piece (x) and K/V head (y). Pages of int8 come from the host, which converts runs when they
+ * are finished. */
 #ifndef PC_CUDA_KERNELS_KV_WRITE_H
 #define PC_CUDA_KERNELS_KV_WRITE_H
 

@@ -76,22 +76,6 @@ extern "C" __global__ void __launch_bounds__(PC__CUDA_ROW_THREADS)
 }
 
 extern "C" __global__ void __launch_bounds__(PC__CUDA_ROW_THREADS)
-    pc__cuda_copy_rows(PARAM pc__cuda_copy_rows_task t)
-{
-    const float *from = t.from + blockIdx.x * t.from_stride;
-    float *to = t.to + blockIdx.x * t.to_stride;
-    uint32_t fours = 0;
-    if (t.from_stride % 4 == 0 && t.to_stride % 4 == 0 && pc__aligned16(t.from)
-        && pc__aligned16(t.to))
-        fours = t.dim / 4 * 4;
-#pragma unroll 4
-    for (uint32_t i = threadIdx.x * 4; i < fours; i += PC__CUDA_ROW_THREADS * 4)
-        pc__store4(to + i, pc__load4(from + i));
-    for (uint32_t i = fours + threadIdx.x; i < t.dim; i += PC__CUDA_ROW_THREADS)
-        to[i] = from[i];
-}
-
-extern "C" __global__ void __launch_bounds__(PC__CUDA_ROW_THREADS)
     pc__cuda_scale_rows(PARAM pc__cuda_scale_rows_task t)
 {
     float *x = t.x + (uint64_t)blockIdx.x * t.dim, factor = t.factors[blockIdx.x];
@@ -148,11 +132,4 @@ extern "C" __global__ void __launch_bounds__(PC__CUDA_FLAT_THREADS)
     pc__cuda_add(PARAM pc__cuda_flat t)
 {
     pc__flat<true>(t, [](float x, float y) { return pc__plus(x, y); });
-}
-
-extern "C" __global__ void __launch_bounds__(PC__CUDA_FLAT_THREADS)
-    pc__cuda_add_scaled(PARAM pc__cuda_flat t)
-{
-    float factor = t.factor;
-    pc__flat<true>(t, [factor](float x, float y) { return pc__plus(x, pc__times(y, factor)); });
 }

@@ -1,8 +1,7 @@
-/* Rows of activations: looking up and gathering, copies, factors, neighbours; and the simple
- * operations on every number (task pc__cuda_flat): pc__cuda_scale (x *= factor), pc__cuda_clip (to
- * -factor … factor), pc__cuda_cap (factor * tanh(x / factor)), pc__cuda_add (x += y),
- * pc__cuda_add_scaled (x
- * += y * factor). Every operation is rounded to fp32, so that all but the cap give the CPU's bits.
+/* Rows of activations: looking up and gathering, factors, neighbours; and the simple operations on
+ * every number (task pc__cuda_flat): pc__cuda_scale (x *= factor), pc__cuda_clip (to -factor …
+ * factor), pc__cuda_cap (factor * tanh(x / factor)), pc__cuda_add (x += y). Every operation is
+ * rounded to fp32, so that all but the cap give the CPU's bits.
  *
  * Row kernels have one thread block of PC__CUDA_ROW_THREADS threads for each row. Strides are
  * floats between rows. 16-byte accesses are used where rows begin at multiples of 16 bytes. */
@@ -23,14 +22,6 @@ typedef struct pc__cuda_lookup {
     float scale;
     uint32_t add;
 } pc__cuda_lookup;
-
-/* pc__cuda_copy_rows: to[r][i] = from[r][i] */
-typedef struct pc__cuda_copy_rows_task {
-    const float *from;
-    float *to; /* does not overlap `from` */
-    uint64_t from_stride, to_stride;
-    uint32_t rows, dim;
-} pc__cuda_copy_rows_task;
 
 /* pc__cuda_scale_rows: x[r][i] *= factors[r] */
 typedef struct pc__cuda_scale_rows_task {

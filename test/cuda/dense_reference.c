@@ -6,7 +6,6 @@
 #include <string.h>
 
 #include "cuda/cuda_panel.h"
-#include "cuda/kernels/kv_convert.h"
 #include "attn/half.h"
 #include "attn/kernels.h"
 #include "attn/map.h"
@@ -36,10 +35,10 @@ void reference_rotate(uint32_t dims, uint32_t interleaved, const float *cosine, 
     plain()->rotate(dims ? &rope : NULL, cosine, sine, scale, from, to, heads, dim);
 }
 
-static const uint32_t dtypes[] = {[PC__CUDA_KV_F32] = PC_DTYPE_F32,
-                                  [PC__CUDA_KV_BF16] = PC_DTYPE_BF16,
-                                  [PC__CUDA_KV_F16] = PC_DTYPE_F16,
-                                  [PC__CUDA_KV_I8] = PC_DTYPE_I8};
+static const uint32_t dtypes[] = {[REFERENCE_F32] = PC_DTYPE_F32,
+                                  [REFERENCE_BF16] = PC_DTYPE_BF16,
+                                  [REFERENCE_F16] = PC_DTYPE_F16,
+                                  [REFERENCE_I8] = PC_DTYPE_I8};
 
 /* of this program; it is never freed */
 static pc_context *test_context(void)
@@ -123,19 +122,6 @@ void reference_kv_write_i8(reference_kv *kv, size_t page, size_t tokens, const f
                            const float *v)
 {
     pc__kv_write_i8(&kv->shape, kv->layer[0], page, tokens, k, v);
-}
-
-reference_kv *reference_kv_convert(const reference_kv *kv, uint32_t format)
-{
-    pc__kv *out;
-    if (pc__kv_convert(&out, test_context(), kv, dtypes[format]) < 0)
-        abort();
-    return out;
-}
-
-void reference_kv_truncate(reference_kv *kv, size_t tokens)
-{
-    pc__kv_truncate(kv, tokens);
 }
 
 static pc__map_shape map_shape(const reference_map *map)

@@ -34,7 +34,8 @@ typedef struct reference_routes {
 } reference_routes;
 void reference_route(reference_routes *routes, size_t rows);
 
-/* A run of one layer. format: PC__CUDA_KV_F32 … */
+/* A run of one layer. */
+enum { REFERENCE_F32, REFERENCE_BF16, REFERENCE_F16, REFERENCE_I8 }; /* format */
 typedef struct pc__kv reference_kv;
 reference_kv *reference_kv_new(uint32_t format, uint32_t kv_heads, uint32_t k_dim, uint32_t v_dim,
                                size_t tokens);
@@ -46,9 +47,6 @@ void reference_kv_write(reference_kv *kv, size_t token, const float *k, const fl
 /* the page of `tokens` rows; int8 */
 void reference_kv_write_i8(reference_kv *kv, size_t page, size_t tokens, const float *k,
                            const float *v);
-reference_kv *reference_kv_convert(const reference_kv *kv, uint32_t format);
-/* zeros the tokens from `tokens` on */
-void reference_kv_truncate(reference_kv *kv, size_t tokens);
 
 /* Panels of random weights: bytes of one, and its product with rows of x. */
 typedef struct reference_quantised {

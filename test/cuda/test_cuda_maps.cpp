@@ -14,7 +14,6 @@
 extern "C" {
 #include "attn/half.h"
 }
-#include "cuda/kernels/kv_convert.h"
 
 extern "C" {
 void pc__cuda_map_apply_f32(pc__cuda_map_apply), pc__cuda_map_apply_bf16(pc__cuda_map_apply),
@@ -60,7 +59,7 @@ struct lane {
     // k and v into the pages of layer 1, of which the last comes first
     void write(const shape &s, uint32_t format)
     {
-        bool i8 = format == PC__CUDA_KV_I8; // whole pages only
+        bool i8 = format == REFERENCE_I8; // whole pages only
         for (size_t t = 0; t < map.tokens; t += i8 ? PAGE : 1) {
             const float *key = &k[t * s.kv_heads * s.k_dim], *value = &v[t * s.kv_heads * s.v_dim];
             if (i8)
@@ -128,9 +127,9 @@ double room_of(const lane &l, const shape &s, const float *weights, size_t keys,
                size_t d, uint32_t format)
 {
     double sum = 0, values = 0,
-           each = format == PC__CUDA_KV_BF16  ? 0x1p-8
-                  : format == PC__CUDA_KV_F16 ? 0x1p-11
-                                              : 0;
+           each = format == REFERENCE_BF16  ? 0x1p-8
+                  : format == REFERENCE_F16 ? 0x1p-11
+                                            : 0;
     for (size_t t = 0; t < keys; t++) {
         double v = fabs(
             (double)l.v[(t * s.kv_heads + head / (s.heads / s.kv_heads)) * s.v_dim + d]);
@@ -138,16 +137,16 @@ double room_of(const lane &l, const shape &s, const float *weights, size_t keys,
         values += v;
     }
     return sum * (each + (double)(keys + 8) * 0x1p-23) * 1.01
-           + (format == PC__CUDA_KV_F16 ? values * 0x1p-25 : 0);
+           + (format == REFERENCE_F16 ? values * 0x1p-25 : 0);
 }
 
 void launch_apply(uint32_t format, const pc__cuda_map_apply &t)
 {
     gpu_model::extent grid = {t.count, t.heads,
                               (t.shape.v_dim + PC__CUDA_MAP_DIMS - 1) / PC__CUDA_MAP_DIMS};
-    if (format == PC__CUDA_KV_F32)
+    if (format == REFERENCE_F32)
         run_kernel<pc__cuda_map_apply_f32>(t, grid, PC__CUDA_MAP_THREADS, PC__CUDA_MAP_SHARED);
-    else if (format == PC__CUDA_KV_BF16)
+    else if (format == REFERENCE_BF16)
         run_kernel<pc__cuda_map_apply_bf16>(t, grid, PC__CUDA_MAP_THREADS, PC__CUDA_MAP_SHARED);
     else
         run_kernel<pc__cuda_map_apply_f16>(t, grid, PC__CUDA_MAP_THREADS, PC__CUDA_MAP_SHARED);
@@ -234,11 +233,11 @@ float unpacked(const lane &l, const uint8_t *map, size_t head, size_t row, size_
 void launch_record(uint32_t format, const pc__cuda_map_record &t)
 {
     gpu_model::extent grid = {t.count, t.heads};
-    if (format == PC__CUDA_KV_F32)
+    if (format == REFERENCE_F32)
         run_kernel<pc__cuda_map_record_f32>(t, grid, PC__CUDA_MAP_THREADS, PC__CUDA_MAP_SHARED);
-    else if (format == PC__CUDA_KV_BF16)
+    else if (format == REFERENCE_BF16)
         run_kernel<pc__cuda_map_record_bf16>(t, grid, PC__CUDA_MAP_THREADS, PC__CUDA_MAP_SHARED);
-    else if (format == PC__CUDA_KV_F16)
+    else if (format == REFERENCE_F16)
         run_kernel<pc__cuda_map_record_f16>(t, grid, PC__CUDA_MAP_THREADS, PC__CUDA_MAP_SHARED);
     else
         run_kernel<pc__cuda_map_record_i8>(t, grid, PC__CUDA_MAP_THREADS, PC__CUDA_MAP_SHARED_I8);
@@ -343,13 +342,13 @@ int main()
     setenv("PC_CPU_MASK", "c", 1); // the reference in plain C
     for (uint64_t seed = 1; seed <= 3; seed++) {
         random_numbers random(seed);
-        record_exactly(random, PC__CUDA_KV_F16);
-        record_exactly(random, PC__CUDA_KV_I8);
-        for (uint32_t format = PC__CUDA_KV_F32; format <= PC__CUDA_KV_I8; format++)
+        record_exactly(random, REFERENCE_F16);
+        record_exactly(random, REFERENCE_I8);
+        for (uint32_t format = REFERENCE_F32; format <= REFERENCE_I8; format++)
             for (uint32_t map = PC__CUDA_MAP_F32; map <= PC__CUDA_MAP_U8; map++) {
                 const shape &s = shapes[random.below(3)];
                 uint32_t causal = random.below(2);
-                if (format != PC__CUDA_KV_I8) {
+                if (format != REFERENCE_I8) {
                     apply(random, s, format, map, causal, 1 + random.below(100));
                     apply(random, s, format, map, !causal, PAGE);
                     apply(random, shapes[0], format, map, 0, PAGE);

@@ -1,7 +1,7 @@
 // Catches: wrong rows, scales or addends of look-ups; rows that are not multiples of 16 bytes,
-// single rows and empty launches; copies that touch what lies between strided rows; neighbours
-// across the ends of a lane; flat operations that miss the last numbers of a block, that treat NaN
-// or infinity otherwise than the CPU, or that round twice or not at all; wasted sectors.
+// single rows and empty launches; neighbours across the ends of a lane; flat operations that miss
+// the last numbers of a block, that treat NaN or infinity otherwise than the CPU, or that round
+// twice or not at all; wasted sectors.
 #include "cuda/kernels/rows.h"
 
 #include "dense_case.h"
@@ -11,10 +11,9 @@ extern "C" {
 
 extern "C" {
 void pc__cuda_lookup_f32(pc__cuda_lookup), pc__cuda_lookup_bf16(pc__cuda_lookup),
-    pc__cuda_copy_rows(pc__cuda_copy_rows_task), pc__cuda_neighbours(pc__cuda_neighbours_task),
-    pc__cuda_scale_rows(pc__cuda_scale_rows_task), pc__cuda_scale(pc__cuda_flat),
-    pc__cuda_clip(pc__cuda_flat), pc__cuda_cap(pc__cuda_flat), pc__cuda_add(pc__cuda_flat),
-    pc__cuda_add_scaled(pc__cuda_flat);
+    pc__cuda_neighbours(pc__cuda_neighbours_task), pc__cuda_scale_rows(pc__cuda_scale_rows_task),
+    pc__cuda_scale(pc__cuda_flat), pc__cuda_clip(pc__cuda_flat), pc__cuda_cap(pc__cuda_flat),
+    pc__cuda_add(pc__cuda_flat);
 }
 
 namespace {
@@ -75,25 +74,6 @@ void look_ups(random_numbers &random)
             look_up<pc__cuda_lookup_f32, float>(random, s[0], s[1], add ? 1.0f : 45.25f, add);
             look_up<pc__cuda_lookup_bf16, uint16_t>(random, s[0], s[1], add ? 0.3f : 1.0f, add);
         }
-}
-
-void copies(random_numbers &random)
-{
-    static const uint32_t shapes[][4] = {
-        {3, 64, 64, 96}, {1, 5, 9, 5}, {4, 66, 68, 72}, {2, 1030, 1032, 1031}, {7, 8, 16, 8}};
-    for (const uint32_t *s : shapes) {
-        device<float> from("from", s[0] * s[2]), to("to", s[0] * s[3], gpu_model::WRITTEN);
-        size_t wrong = 0;
-        from.fill([&](size_t) { return random.odd(); });
-        to.fill([](size_t) { return 77.0f; });
-        run_kernel<pc__cuda_copy_rows>(
-            pc__cuda_copy_rows_task{from.data(), to.data(), s[2], s[3], s[0], s[1]}, {s[0]},
-            PC__CUDA_ROW_THREADS);
-        for (size_t r = 0; r < s[0]; r++)
-            for (size_t i = 0; i < s[3]; i++)
-                wrong += !same(to[r * s[3] + i], i < s[1] ? from[r * s[2] + i] : 77.0f);
-        CHECK_INT(wrong, 0);
-    }
 }
 
 void neighbours(random_numbers &random)
@@ -182,10 +162,6 @@ void flats(random_numbers &random)
     flat<pc__cuda_cap>(
         random, 30.0f, false, [](float x, float, float a) { return a * tanhf(x / a); }, 3);
     flat<pc__cuda_add>(random, 0.0f, true, [](float x, float y, float) { return x + y; });
-    flat<pc__cuda_add_scaled>(random, 0.22f, true, [](float x, float y, float a) {
-        volatile float product = y * a; // rounded before the sum
-        return x + product;
-    });
 }
 
 } // namespace
@@ -195,7 +171,6 @@ int main()
     for (uint64_t seed = 1; seed <= 3; seed++) {
         random_numbers random(seed);
         look_ups(random);
-        copies(random);
         neighbours(random);
         factors(random);
         flats(random);

@@ -282,7 +282,7 @@ static void multiply_quantised(const cuda_experts *w, const pc__cuda_linear *lin
              tiles = pc__cuda_expert_tiles(entries, count, PC__CUDA_QUANTISED_ROWS);
     int many = many_rows(w);
     pc__cuda_grid grid = {many ? (out + 127) / 128 : (out + 31) / 32, many ? tiles : count, 1};
-    task.layer.y = y;
+    task.layer.part[0].y = y;
     pc__cuda_launch(pc__cuda_stream_of(w->stream),
                     many ? &k->quantised_experts_many : &k->quantised_experts_few, grid, &task);
 }

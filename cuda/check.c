@@ -81,7 +81,9 @@ pc_status pc__cublas_check(cublasStatus_t result, const char *call)
 {
     if (result == CUBLAS_STATUS_SUCCESS)
         return PC_OK;
-    cudaError_t below = cudaGetLastError();
+    /* cuBLASLt has a runtime of its own, whose last error ours does not know; a lost context is
+     * what every call tells that asks the driver. */
+    cudaError_t below = cudaFree(NULL);
     if (is_sticky(below))
         return pc__cuda_check(below, call);
     return pc__fail(result == CUBLAS_STATUS_ALLOC_FAILED ? PC_ERR_NOMEM : PC_ERR_INTERNAL,

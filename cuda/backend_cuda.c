@@ -176,7 +176,7 @@ static pc_status open_parts(pc__cuda_backend *b, size_t limit)
     int32_t number = (int32_t)b->base.context->device; /* one that is not there is refused */
     const pc_allocator *mem = &b->base.context->mem;
     PC__TRY_RETURN(pc__cuda_device_new(&b->device, mem, number));
-    PC__TRY_RETURN(pc__cuda_pool_new(&b->pool, b->device, limit, 0));
+    PC__TRY_RETURN(pc__cuda_pool_new(&b->pool, b->device, limit));
     return pc__cuda_dense_prepare(b->device);
 }
 

@@ -79,6 +79,8 @@ static pc_status look(pc__cuda_device *device)
     if (device->is.major < OLDEST)
         return pc__fail(PC_ERR_UNSUPPORTED, "compute capability %d.%d; at least %d.0 is needed",
                         device->is.major, device->is.minor, OLDEST);
+    if (!device->is.memoryPoolsSupported)
+        return pc__fail(PC_ERR_UNSUPPORTED, "the device has no memory pools (cudaMemPoolCreate)");
     return PC_OK;
 }
 

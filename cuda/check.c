@@ -52,6 +52,10 @@ static pc_status status_of(cudaError_t result)
     }
 }
 
+/* NVIDIA's drivers run what any later toolkit of the same major version has built; compressed
+ * kernels they read since CUDA 12.4. */
+enum { LEAST_DRIVER = CUDART_VERSION >= 13000 ? 580 : 550 };
+
 /* The runtime's text speaks of a driver that is too old, also where there is none. */
 static pc_status fail_driver(const char *call)
 {
@@ -60,10 +64,9 @@ static pc_status fail_driver(const char *call)
         return pc__fail(PC_ERR_UNSUPPORTED,
                         "no NVIDIA driver was found (%s: cudaErrorInsufficientDriver)", call);
     return pc__fail(PC_ERR_UNSUPPORTED,
-                    "the NVIDIA driver knows CUDA %d.%d, this build needs %d.%d (%s: "
-                    "cudaErrorInsufficientDriver)",
-                    driver / 1000, driver % 1000 / 10, CUDART_VERSION / 1000,
-                    CUDART_VERSION % 1000 / 10, call);
+                    "the NVIDIA driver knows CUDA %d.%d, this build needs driver %d or a later one "
+                    "(%s: cudaErrorInsufficientDriver)",
+                    driver / 1000, driver % 1000 / 10, LEAST_DRIVER, call);
 }
 
 pc_status pc__cuda_check(cudaError_t result, const char *call)

@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "cuda/dense_kernels.h"
 #include "cuda/gemm.h"
 #include "attn/half.h"
 #include "cuda_testing.h"
@@ -21,7 +22,6 @@ typedef struct layer {
 
 typedef struct place {
     pc_cuda_place p;
-    pc__cuda_module *module;
     pc__cuda_blas *blas;
 } place;
 
@@ -31,14 +31,12 @@ static void open_place(place *at)
     options.late_us = 20;
     memset(at, 0, sizeof *at);
     CHECK_OK(pc_cuda_open_blocks(&at->p, &options, 0, 1));
-    CHECK_OK(pc__cuda_module_new(&at->module, at->p.device, pc_cuda_images()));
-    CHECK_OK(pc__cuda_blas_new(&at->blas, at->p.device, at->module));
+    CHECK_OK(pc__cuda_blas_new(&at->blas, at->p.device));
 }
 
 static void close_place(place *at)
 {
     pc__cuda_blas_free(at->blas);
-    pc__cuda_module_free(at->module);
     pc_cuda_close(&at->p);
 }
 
@@ -259,23 +257,17 @@ static void rounding(uint32_t dtype)
     static float x[MOST];
     static uint16_t got[MOST];
     place at;
-    pc__cuda_kernel kernel;
-    const pc__cuda_kernel_kind kind = {
-        dtype == PC_DTYPE_F16 ? "pc__cuda_convert_f16" : "pc__cuda_convert_bf16", 24, 256, 0};
+    const pc__cuda_kernel *kernel = dtype == PC_DTYPE_F16 ? &pc__cuda_dense.convert_f16
+                                                          : &pc__cuda_dense.convert_bf16;
     open_place(&at);
-    CHECK_OK(pc__cuda_kernel_find(&kernel, at.module, &kind));
     fill(x, MOST, 4);
     memcpy(x, special, sizeof special);
     for (size_t count = 1; count <= MOST; count += count < 20 ? 1 : 520) {
         void *out, *in = to_device(&at, x, count * 4);
         CHECK_OK(pc__cuda_pool_take(at.p.pool, count * 2, &out));
-        struct {
-            const void *from;
-            void *to;
-            uint64_t count;
-        } task = {in, out, count};
+        pc__cuda_convert_task task = {in, out, count};
         pc__cuda_grid grid = {(uint32_t)(count + 2047) / 2048, 1, 1};
-        pc__cuda_launch(at.p.stream, &kernel, grid, &task);
+        pc__cuda_launch(at.p.stream, kernel, grid, &task);
         pc__cuda_copy(at.p.stream, got, out, count * 2);
         CHECK_OK(pc__cuda_finish(at.p.stream));
         size_t right = 0;
@@ -308,13 +300,12 @@ static void one_failure(uint64_t n, uint64_t *calls)
     place at = {.blas = NULL};
     layer l = {.shape = {8, 8, PC_DTYPE_BF16, 1}};
     CHECK_OK(pc_cuda_open(&at.p, NULL, 0));
-    CHECK_OK(pc__cuda_module_new(&at.module, at.p.device, pc_cuda_images()));
     float *x = to_device(&at, numbers, sizeof numbers);
     void *out = to_device(&at, numbers, sizeof y);
     CHECK_OK(pc__cuda_finish(at.p.stream));
     uint64_t before = pc_fake_calls();
-    pc_fake_fail_call(n, PC__CUDA_UNKNOWN);
-    pc_status status = pc__cuda_blas_new(&at.blas, at.p.device, at.module);
+    pc_fake_fail_call(n, cudaErrorInvalidValue);
+    pc_status status = pc__cuda_blas_new(&at.blas, at.p.device);
     if (status == PC_OK)
         status = pc__cuda_gemm_new(&l.gemm, at.blas, &l.shape, x, x);
     if (status == PC_OK) {

@@ -2,9 +2,9 @@
  * begins before what the caller has queued in the stream, or ends after what he queues there next;
  * that waits although it was given a stream; memory of a call that another call, another stream or
  * another plan uses before its work is done, also after the plan was freed; pages of another layer;
- * a plan that cannot be used after an error; a failed call of the driver or a fault of the device
+ * a plan that cannot be used after an error; a failed call of the runtime or a fault of the device
  * that is not reported, or leaves something behind; arguments that kernels cannot take. The caller
- * is this test: it has the driver, memory and streams of its own. PC_TEST_LONG=1: every failure. */
+ * is this test: it has memory and streams of its own. PC_TEST_LONG=1: every failure. */
 #include "../kernel/host_attention.h"
 #include "cuda/backend_cuda.h"
 #include "cuda_testing.h"
@@ -15,12 +15,10 @@ enum { LAYERS = 3, ROWS = 6, QUEUES = 2, HEADS = 4, DIM = 64 };
 /* ----------------------------------------------------------------- the caller */
 
 typedef struct place {
-    const pc__cuda_driver *driver;
     pc_test_memory memory;
     pc_allocator allocator;
     pc_context *cpu, *cuda;
-    pc__cuda_ctx primary;
-    pc__cuda_queue queue[QUEUES];
+    cudaStream_t queue[QUEUES];
 } place;
 
 static int is_long(void)
@@ -37,7 +35,7 @@ static pc_status open_cuda(place *at)
     options.threads = 1;
     options.backend = "cpu";
     PC__TRY_RETURN(pc_context_new(&at->cuda, &options));
-    PC__TRY_RETURN(pc__cuda_backend_new(&cuda, at->cuda, at->driver, pc_cuda_images(), 0));
+    PC__TRY_RETURN(pc__cuda_backend_new(&cuda, at->cuda, 0));
     PC__TRY_RETURN(pc__backend_begin(cuda));
     at->cuda->free_backend(at->cuda->backend);
     at->cuda->backend = cuda;
@@ -51,15 +49,10 @@ static void open_place(place *at, uint64_t seed, uint32_t late_us)
     options.late_us = late_us;
     memset(at, 0, sizeof *at);
     at->allocator = pc_test_allocator(&at->memory);
-    if (pc_cuda_real())
-        CHECK_OK(pc__cuda_driver_get(&at->driver));
-    else
-        at->driver = pc_fake_start(&options);
-    CHECK_INT(at->driver->cuInit(0), 0);
-    CHECK_INT(at->driver->cuDevicePrimaryCtxRetain(&at->primary, 0), 0);
-    CHECK_INT(at->driver->cuCtxPushCurrent(at->primary), 0);
+    if (!pc_cuda_real())
+        pc_fake_start(&options);
     for (int i = 0; i < QUEUES; i++)
-        CHECK_INT(at->driver->cuStreamCreate(&at->queue[i], PC__CUDA_QUEUE_NON_BLOCKING), 0);
+        CHECK_INT(cudaStreamCreateWithFlags(&at->queue[i], cudaStreamNonBlocking), 0);
     pc_context_options one = PC_CONTEXT_OPTIONS_INIT;
     one.threads = 1;
     one.backend = "cpu";
@@ -70,32 +63,24 @@ static void open_place(place *at, uint64_t seed, uint32_t late_us)
 static void close_place(place *at)
 {
     for (int i = 0; i < QUEUES; i++)
-        at->driver->cuStreamDestroy(at->queue[i]);
+        cudaStreamDestroy(at->queue[i]);
     pc_context_free(at->cpu);
     pc_context_free(at->cuda);
-    at->driver->cuCtxPopCurrent(&at->primary);
-    at->driver->cuDevicePrimaryCtxRelease(0);
     CHECK_INT(at->memory.live_blocks, 0);
     if (!pc_cuda_real())
         CHECK_INT(pc_fake_end(), 0);
 }
 
-static void *take(const place *at, size_t bytes)
+static void *take(size_t bytes)
 {
-    pc__cuda_address address = 0;
-    CHECK_INT(at->driver->cuMemAlloc(&address, bytes), 0);
-    return (void *)(uintptr_t)address;
+    void *memory = NULL;
+    CHECK_INT(cudaMalloc(&memory, bytes), 0);
+    return memory;
 }
 
-static void give(const place *at, const void *memory)
+static void copy(cudaStream_t queue, void *to, const void *from, size_t bytes)
 {
-    at->driver->cuMemFree((pc__cuda_address)(uintptr_t)memory);
-}
-
-static void copy(const place *at, pc__cuda_queue queue, void *to, const void *from, size_t bytes)
-{
-    at->driver->cuMemcpyAsync((pc__cuda_address)(uintptr_t)to, (pc__cuda_address)(uintptr_t)from,
-                              bytes, queue);
+    cudaMemcpyAsync(to, from, bytes, cudaMemcpyDefault, queue);
 }
 
 /* --------------------------------------------------------------------- layers */
@@ -135,7 +120,7 @@ static size_t vectors(const layer *l)
     return l->h.rows * HEADS;
 }
 
-static void open_layer(const place *at, layer *l, uint64_t seed, int size, uint32_t dtype)
+static void open_layer(layer *l, uint64_t seed, int size, uint32_t dtype)
 {
     pc_test_rng rng = {seed};
     memset(l, 0, sizeof *l);
@@ -144,10 +129,10 @@ static void open_layer(const place *at, layer *l, uint64_t seed, int size, uint3
     add_rows(&l->h, &rng, size);
     host_queries(&l->h, &rng);
     for (size_t i = 0; i < l->h.runs - 1; i++)
-        l->pages[i] = take(at, pc_pages_bytes(&l->h.shape, l->h.run[i].tokens));
-    l->q = take(at, vectors(l) * DIM * 4);
-    l->out = take(at, vectors(l) * DIM * 4);
-    l->lse = take(at, vectors(l) * 4);
+        l->pages[i] = take(pc_pages_bytes(&l->h.shape, l->h.run[i].tokens));
+    l->q = take(vectors(l) * DIM * 4);
+    l->out = take(vectors(l) * DIM * 4);
+    l->lse = take(vectors(l) * 4);
     l->got = calloc(vectors(l) * DIM, 4);
     l->got_lse = calloc(vectors(l), 4);
     for (int i = 0; i < DIM / 2; i++)
@@ -160,11 +145,11 @@ static void open_layer(const place *at, layer *l, uint64_t seed, int size, uint3
     l->args.slopes = seed % 3 == 1 ? l->slopes : NULL;
 }
 
-static void close_layer(const place *at, layer *l)
+static void close_layer(layer *l)
 {
     for (size_t i = 0; i < l->h.runs; i++)
-        give(at, l->pages[i]);
-    give(at, l->q), give(at, l->out), give(at, l->lse);
+        cudaFree(l->pages[i]);
+    cudaFree(l->q), cudaFree(l->out), cudaFree(l->lse);
     free(l->got), free(l->got_lse);
     host_free(&l->h);
 }
@@ -177,7 +162,7 @@ static pc_plan *new_plan(pc_context *context, const layer *l)
     return plan;
 }
 
-static pc_attend_args device_args(const layer *l, pc__cuda_queue queue)
+static pc_attend_args device_args(const layer *l, cudaStream_t queue)
 {
     pc_attend_args args = l->args;
     args.pages = (const void *const *)l->pages;
@@ -190,27 +175,26 @@ static pc_attend_args device_args(const layer *l, pc__cuda_queue queue)
 }
 
 /* What the caller queues before and after. */
-static void send(const place *at, const layer *l, pc__cuda_queue queue)
+static void send(const layer *l, cudaStream_t queue)
 {
     for (size_t i = 0; i < l->h.runs - 1; i++)
-        copy(at, queue, l->pages[i], l->h.pages[i],
-             pc_pages_bytes(&l->h.shape, l->h.run[i].tokens));
-    copy(at, queue, l->q, l->h.q, vectors(l) * DIM * 4);
+        copy(queue, l->pages[i], l->h.pages[i], pc_pages_bytes(&l->h.shape, l->h.run[i].tokens));
+    copy(queue, l->q, l->h.q, vectors(l) * DIM * 4);
 }
 
-static void fetch(const place *at, const layer *l, pc__cuda_queue queue)
+static void fetch(const layer *l, cudaStream_t queue)
 {
-    copy(at, queue, l->got, l->out, vectors(l) * DIM * 4);
-    copy(at, queue, l->got_lse, l->lse, vectors(l) * 4);
+    copy(queue, l->got, l->out, vectors(l) * DIM * 4);
+    copy(queue, l->got_lse, l->lse, vectors(l) * 4);
 }
 
 /* Host lists are changed as soon as the call is back. */
-static pc_status attend(const place *at, pc_plan *plan, layer *l, pc__cuda_queue queue)
+static pc_status attend(pc_plan *plan, layer *l, cudaStream_t queue)
 {
     pc_attend_args args = device_args(l, queue);
     void *pages[HOST_RUNS];
     float slopes[HEADS];
-    send(at, l, queue);
+    send(l, queue);
     memcpy(pages, l->pages, sizeof pages);
     memcpy(slopes, l->slopes, sizeof slopes);
     args.pages = (const void *const *)pages;
@@ -218,7 +202,7 @@ static pc_status attend(const place *at, pc_plan *plan, layer *l, pc__cuda_queue
     pc_status status = pc_attend(plan, &args);
     memset(pages, 0x5a, sizeof pages);
     memset(slopes, 0x5a, sizeof slopes);
-    fetch(at, l, queue);
+    fetch(l, queue);
     return status;
 }
 
@@ -246,9 +230,9 @@ static void check_layer(const place *at, const layer *l, const char *what)
         printf("    %s: values %g, LSE %g of %g\n", what, error, lse_error, most);
 }
 
-static void wait_for(const place *at, pc__cuda_queue queue)
+static void wait_for(cudaStream_t queue)
 {
-    CHECK_INT(at->driver->cuStreamSynchronize(queue), 0);
+    CHECK_INT(cudaStreamSynchronize(queue), 0);
 }
 
 /* --------------------------------------------------------------------- streams */
@@ -263,35 +247,34 @@ static void two_streams(uint64_t seed)
     open_place(&at, seed, 200);
     for (int p = 0; p < 2; p++)
         for (int l = 0; l < LAYERS; l++)
-            open_layer(&at, &layers[p][l], seed + (uint64_t)(3 * p + l), p ? SHORT : LONG,
-                       PC_DTYPE_F16);
-    open_layer(&at, &last, seed + 9, LONG, PC_DTYPE_F32);
+            open_layer(&layers[p][l], seed + (uint64_t)(3 * p + l), p ? SHORT : LONG, PC_DTYPE_F16);
+    open_layer(&last, seed + 9, LONG, PC_DTYPE_F32);
     if (!pc_cuda_real())
         pc_fake_hold(1);
     for (int p = 0; p < 2; p++)
         plan[p] = new_plan(at.cuda, &layers[p][0]);
     for (int l = 0; l < LAYERS; l++)
         for (int p = 0; p < 2; p++)
-            CHECK_OK(attend(&at, plan[p], &layers[p][l], at.queue[p]));
+            CHECK_OK(attend(plan[p], &layers[p][l], at.queue[p]));
     pc_plan_free(plan[0]);
     pc_plan_free(plan[1]);
     third = new_plan(at.cuda, &last);
-    CHECK_OK(attend(&at, third, &last, at.queue[0]));
+    CHECK_OK(attend(third, &last, at.queue[0]));
     pc_plan_free(third);
     if (!pc_cuda_real()) {
         CHECK_INT(pc_fake_operations(), 0);
         pc_fake_hold(0);
     }
     for (int p = 0; p < 2; p++)
-        wait_for(&at, at.queue[p]);
+        wait_for(at.queue[p]);
     for (int p = 0; p < 2; p++)
         for (int l = 0; l < LAYERS; l++)
             check_layer(&at, &layers[p][l], p ? "second plan" : "first plan");
     check_layer(&at, &last, "third plan");
     for (int p = 0; p < 2; p++)
         for (int l = 0; l < LAYERS; l++)
-            close_layer(&at, &layers[p][l]);
-    close_layer(&at, &last);
+            close_layer(&layers[p][l]);
+    close_layer(&last);
     close_place(&at);
 }
 
@@ -302,17 +285,17 @@ static void waiting(const place *at, pc_plan *plan, layer *l)
     pc_attend_args args = device_args(l, at->queue[0]);
     memset(l->h.out, 0, vectors(l) * DIM * 4);
     for (size_t i = 0; i < l->h.runs - 1; i++)
-        at->driver->cuMemsetD8Async((pc__cuda_address)(uintptr_t)l->pages[i], 0,
-                                    pc_pages_bytes(&l->h.shape, l->h.run[i].tokens), at->queue[0]);
-    send(at, l, at->queue[0]);
+        cudaMemsetAsync(l->pages[i], 0, pc_pages_bytes(&l->h.shape, l->h.run[i].tokens),
+                        at->queue[0]);
+    send(l, at->queue[0]);
     args.flags = 0;
     CHECK_OK(pc_attend(plan, &args));
-    fetch(at, l, at->queue[1]);
-    wait_for(at, at->queue[1]);
+    fetch(l, at->queue[1]);
+    wait_for(at->queue[1]);
     check_layer(at, l, "in a stream, waiting");
     memset(l->got, 0, vectors(l) * DIM * 4);
-    CHECK_OK(attend(at, plan, l, NULL));
-    wait_for(at, NULL);
+    CHECK_OK(attend(plan, l, NULL));
+    wait_for(NULL);
     check_layer(at, l, "in the default stream");
 }
 
@@ -324,40 +307,40 @@ static void one_plan(uint64_t seed)
     place at;
     open_place(&at, seed, 200);
     for (int l = 0; l < LAYERS; l++)
-        open_layer(&at, &layers[l], seed + (uint64_t)l, SHORT, PC_DTYPE_F32);
+        open_layer(&layers[l], seed + (uint64_t)l, SHORT, PC_DTYPE_F32);
     pc_plan *plan = new_plan(at.cuda, &layers[0]);
     for (int l = 0; l < LAYERS; l++)
-        CHECK_OK(attend(&at, plan, &layers[l], at.queue[l % 2]));
-    wait_for(&at, at.queue[0]);
-    wait_for(&at, at.queue[1]);
+        CHECK_OK(attend(plan, &layers[l], at.queue[l % 2]));
+    wait_for(at.queue[0]);
+    wait_for(at.queue[1]);
     for (int l = 0; l < LAYERS; l++)
         check_layer(&at, &layers[l], "in turn");
-    at.driver->cuStreamDestroy(at.queue[1]);
-    CHECK_INT(at.driver->cuStreamCreate(&at.queue[1], PC__CUDA_QUEUE_NON_BLOCKING), 0);
-    CHECK_OK(attend(&at, plan, &layers[1], at.queue[1]));
-    wait_for(&at, at.queue[1]);
+    cudaStreamDestroy(at.queue[1]);
+    CHECK_INT(cudaStreamCreateWithFlags(&at.queue[1], cudaStreamNonBlocking), 0);
+    CHECK_OK(attend(plan, &layers[1], at.queue[1]));
+    wait_for(at.queue[1]);
     check_layer(&at, &layers[1], "in a new stream");
     memset(layers[2].h.out, 0, vectors(&layers[2]) * DIM * 4);
-    copy(&at, at.queue[0], layers[2].out, layers[2].h.out, vectors(&layers[2]) * DIM * 4);
-    wait_for(&at, at.queue[0]); /* what it had computed is gone */
+    copy(at.queue[0], layers[2].out, layers[2].h.out, vectors(&layers[2]) * DIM * 4);
+    wait_for(at.queue[0]); /* what it had computed is gone */
     pc_attend_args args = device_args(&layers[2], NULL);
     args.flags = 0;
     CHECK_OK(pc_attend(plan, &args));
-    fetch(&at, &layers[2], at.queue[0]);
-    wait_for(&at, at.queue[0]);
+    fetch(&layers[2], at.queue[0]);
+    wait_for(at.queue[0]);
     check_layer(&at, &layers[2], "without a stream");
     waiting(&at, plan, &layers[1]);
     for (int l = 0; l < LAYERS; l++)
-        close_layer(&at, &layers[l]);
+        close_layer(&layers[l]);
     pc_context *context = at.cuda;
     at.cuda = NULL;
     pc_context_free(context); /* the plan keeps it */
     for (int i = 0; i < QUEUES; i++)
-        at.driver->cuStreamDestroy(at.queue[i]);
+        cudaStreamDestroy(at.queue[i]);
     at.queue[0] = at.queue[1] = NULL;
     pc_plan_free(plan);
     for (int i = 0; i < QUEUES; i++)
-        CHECK_INT(at.driver->cuStreamCreate(&at.queue[i], 0), 0);
+        CHECK_INT(cudaStreamCreateWithFlags(&at.queue[i], cudaStreamDefault), 0);
     close_place(&at);
 }
 
@@ -375,9 +358,9 @@ static void many_plans(void)
         pc_fake_hold(1);
         for (int p = 0; p < PLANS; p++) {
             if (!round)
-                open_layer(&at, &layers[p], 20 + (uint64_t)p, TINY, PC_DTYPE_F32);
+                open_layer(&layers[p], 20 + (uint64_t)p, TINY, PC_DTYPE_F32);
             plan[p] = new_plan(at.cuda, &layers[p]);
-            CHECK_OK(attend(&at, plan[p], &layers[p], at.queue[p % 2]));
+            CHECK_OK(attend(plan[p], &layers[p], at.queue[p % 2]));
             if (p % 2)
                 pc_plan_free(plan[p]);
         }
@@ -385,12 +368,12 @@ static void many_plans(void)
             pc_plan_free(plan[p]);
         pc_fake_hold(0);
         for (int i = 0; i < QUEUES; i++)
-            wait_for(&at, at.queue[i]);
+            wait_for(at.queue[i]);
         for (int p = 0; p < PLANS; p++)
             check_layer(&at, &layers[p], "many plans");
     }
     for (int p = 0; p < PLANS; p++)
-        close_layer(&at, &layers[p]);
+        close_layer(&layers[p]);
     close_place(&at);
 }
 
@@ -420,13 +403,12 @@ static void wrong_arguments(void)
     static layer l;
     place at;
     open_place(&at, 1, 0);
-    open_layer(&at, &l, 1, TINY, PC_DTYPE_F32);
+    open_layer(&l, 1, TINY, PC_DTYPE_F32);
     pc_plan *plan = new_plan(at.cuda, &l), *cpu = new_plan(at.cpu, &l);
     pc_attend_args args = l.args, far;
     pc__backend *other = NULL;
     at.cuda->device = 1000;
-    CHECK_STATUS(pc__cuda_backend_new(&other, at.cuda, at.driver, pc_cuda_images(), 0),
-                 PC_ERR_INVALID);
+    CHECK_STATUS(pc__cuda_backend_new(&other, at.cuda, 0), PC_ERR_INVALID);
     CHECK_ERROR_HAS("there is no CUDA device 1000");
     at.cuda->device = 0;
     pool_refused(&at, &l);
@@ -449,17 +431,17 @@ static void wrong_arguments(void)
     l.pages[1] = (char *)l.pages[1] + 32;
     refused(plan, &far, "pages of run 1 are not 64-byte aligned");
     l.pages[1] = (char *)l.pages[1] - 32;
-    if (!pc_cuda_real()) { /* the driver's matter */
-        far = device_args(&l, (pc__cuda_queue)(void *)&l);
+    if (!pc_cuda_real()) { /* the runtime's matter */
+        far = device_args(&l, (cudaStream_t)(void *)&l);
         CHECK_STATUS(pc_attend(plan, &far), PC_ERR_INTERNAL);
-        CHECK_ERROR_HAS("cuStreamWaitEvent: CUDA_ERROR_INVALID_HANDLE");
+        CHECK_ERROR_HAS("cudaStreamGetDevice: cudaErrorInvalidResourceHandle");
     }
-    CHECK_OK(attend(&at, plan, &l, at.queue[0]));
-    wait_for(&at, at.queue[0]);
+    CHECK_OK(attend(plan, &l, at.queue[0]));
+    wait_for(at.queue[0]);
     check_layer(&at, &l, "after errors");
     pc_plan_free(plan);
     pc_plan_free(cpu);
-    close_layer(&at, &l);
+    close_layer(&l);
     close_place(&at);
 }
 
@@ -481,40 +463,36 @@ static pc_status life(const place *at, layer *l, pc_plan **plan, char *text)
 /* That they fail is no failure of the call. */
 static int harmless(const char *failed)
 {
-    return pc_fake_failed_giving() || !strcmp(failed, "cuEventQuery");
+    return pc_fake_failed_giving() || !strcmp(failed, "cudaEventQuery");
 }
 
-static int gone(const place *at)
+static int gone(void)
 {
-    pc__cuda_ctx same;
-    if (at->driver->cuCtxPushCurrent(at->primary))
-        return 1;
-    at->driver->cuCtxPopCurrent(&same);
-    return 0;
+    return cudaSetDevice(0) != cudaSuccess;
 }
 
 /* Without a mark behind its work, a call waits for it. */
 static void check_waited(const place *at, const char *failed)
 {
     uint64_t operations = pc_fake_operations();
-    if (!failed || strcmp(failed, "cuEventRecord"))
+    if (!failed || strcmp(failed, "cudaEventRecord"))
         return;
-    wait_for(at, at->queue[0]);
+    wait_for(at->queue[0]);
     CHECK_INT(pc_fake_operations(), operations);
 }
 
-/* Call `n` of the driver, or allocation `n`, fails, in the first plan of a backend or in a later
+/* Call `n` of the runtime, or allocation `n`, fails, in the first plan of a backend or in a later
  * one; returns how many there were. */
-static uint64_t one_failure(uint64_t n, int of_memory, int later, pc__cuda_result result)
+static uint64_t one_failure(uint64_t n, int of_memory, int later, cudaError_t error)
 {
     static layer l;
     pc_plan *plan = NULL;
     char text[512];
     place at;
     open_place(&at, 1, 20);
-    open_layer(&at, &l, 2, TINY, PC_DTYPE_F32);
-    send(&at, &l, at.queue[0]);
-    wait_for(&at, at.queue[0]);
+    open_layer(&l, 2, TINY, PC_DTYPE_F32);
+    send(&l, at.queue[0]);
+    wait_for(at.queue[0]);
     if (later)
         CHECK_OK(life(&at, &l, &plan, text));
     pc_plan_free(plan);
@@ -523,28 +501,28 @@ static uint64_t one_failure(uint64_t n, int of_memory, int later, pc__cuda_resul
     if (of_memory)
         at.memory.fail_at = n ? allocations + n : 0;
     else
-        pc_fake_fail_call(n, result);
+        pc_fake_fail_call(n, error);
     pc_status status = life(&at, &l, &plan, text);
     const char *failed = pc_fake_failed();
     calls = of_memory ? at.memory.calls - allocations : pc_fake_calls() - calls;
     at.memory.fail_at = 0;
-    pc_fake_fail_call(0, 0);
+    pc_fake_fail_call(0, cudaSuccess);
     if (of_memory)
         CHECK(status == PC_OK || status == PC_ERR_NOMEM);
     else if (!n || !failed || harmless(failed)
-             || (!strcmp(failed, "cuMemAlloc") && result == PC__CUDA_OUT_OF_MEMORY))
+             || (!strcmp(failed, "cudaMalloc") && error == cudaErrorMemoryAllocation))
         CHECK_OK(status);
     else if (!CHECK(status < 0) || !CHECK(strstr(text, failed) != NULL))
         fprintf(stderr, "    call %d, %s: \"%s\"\n", (int)n, failed, text);
-    if (!gone(&at)) {
+    if (!gone()) {
         check_waited(&at, failed);
         CHECK_OK(life(&at, &l, &plan, text)); /* the same plan, if there is one */
-        fetch(&at, &l, at.queue[0]);
-        wait_for(&at, at.queue[0]);
+        fetch(&l, at.queue[0]);
+        wait_for(at.queue[0]);
         check_layer(&at, &l, "after a failure");
     }
     pc_plan_free(plan);
-    close_layer(&at, &l);
+    close_layer(&l);
     close_place(&at);
     return calls;
 }
@@ -553,13 +531,13 @@ static void failures(void)
 {
     for (int kind = 0; kind < 4; kind++) {
         int of_memory = kind == 3, later = kind == 1;
-        pc__cuda_result result = kind == 2 ? PC__CUDA_OUT_OF_MEMORY : PC__CUDA_UNKNOWN;
-        uint64_t calls = one_failure(0, of_memory, later, result),
+        cudaError_t error = kind == 2 ? cudaErrorMemoryAllocation : cudaErrorInvalidValue;
+        uint64_t calls = one_failure(0, of_memory, later, error),
                  step = kind ? 5 * (uint64_t)kind : 1;
         printf("%llu %s\n", (unsigned long long)calls, of_memory ? "allocations" : "calls");
         CHECK(calls > (of_memory ? 20 : 60));
         for (uint64_t n = 1; n <= calls; n += is_long() ? 1 : step)
-            one_failure(n, of_memory, later, result);
+            one_failure(n, of_memory, later, error);
     }
 }
 
@@ -569,18 +547,18 @@ static void late_fault(void)
     static layer l;
     place at;
     open_place(&at, 3, 0);
-    open_layer(&at, &l, 2, TINY, PC_DTYPE_F32);
+    open_layer(&l, 2, TINY, PC_DTYPE_F32);
     pc_plan *plan = new_plan(at.cuda, &l);
     pc_fake_hold(1);
-    pc_fake_fail_work(12, PC__CUDA_ILLEGAL_ADDRESS);
-    CHECK_OK(attend(&at, plan, &l, at.queue[0]));
+    pc_fake_fail_work(12, cudaErrorIllegalAddress);
+    CHECK_OK(attend(plan, &l, at.queue[0]));
     pc_fake_hold(0);
-    CHECK_INT(at.driver->cuStreamSynchronize(at.queue[0]), PC__CUDA_ILLEGAL_ADDRESS);
-    CHECK_STATUS(attend(&at, plan, &l, at.queue[0]), PC_ERR_DEAD);
-    CHECK_ERROR_HAS("CUDA_ERROR_ILLEGAL_ADDRESS");
-    CHECK_STATUS(attend(&at, plan, &l, NULL), PC_ERR_DEAD);
+    CHECK_INT(cudaStreamSynchronize(at.queue[0]), cudaErrorIllegalAddress);
+    CHECK_STATUS(attend(plan, &l, at.queue[0]), PC_ERR_DEAD);
+    CHECK_ERROR_HAS("cudaErrorIllegalAddress");
+    CHECK_STATUS(attend(plan, &l, NULL), PC_ERR_DEAD);
     pc_plan_free(plan);
-    close_layer(&at, &l);
+    close_layer(&l);
     close_place(&at);
 }
 

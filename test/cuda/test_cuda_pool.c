@@ -85,29 +85,25 @@ static void limit(void)
     pc_cuda_close(&p);
 }
 
-/* Others use the device, so that the driver has less than the pool may take. */
+/* Other processes use the device, so that there is less than the pool may take. */
 static void device_is_full(void)
 {
     pc_fake_options options = PC_FAKE_OPTIONS;
     pc_cuda_place p;
-    pc__cuda_address others;
     void *a, *b;
     if (pc_cuda_real())
         return;
     options.memory = 50 * MIB;
     CHECK_OK(pc_cuda_open(&p, &options, 0));
     CHECK_INT(pc__cuda_pool_look(p.pool).limit, 50 * MIB);
-    CHECK_OK(pc__cuda_enter(p.device));
-    CHECK_INT(p.driver->cuMemAlloc(&others, 10 * MIB), 0);
+    pc_fake_others(0, 10 * MIB);
     CHECK_OK(pc__cuda_pool_take(p.pool, 30 * MIB, &a));
     CHECK_STATUS(pc__cuda_pool_take(p.pool, 11 * MIB, &b), PC_ERR_NOMEM);
-    CHECK_ERROR_HAS("cuMemAlloc: CUDA_ERROR_OUT_OF_MEMORY");
+    CHECK_ERROR_HAS("cudaMalloc: cudaErrorMemoryAllocation");
     CHECK_ERROR_HAS("11534336 bytes of device memory");
     CHECK_OK(pc__cuda_pool_take(p.pool, 10 * MIB, &b));
     pc__cuda_pool_give(p.pool, a);
     pc__cuda_pool_give(p.pool, b);
-    CHECK_INT(p.driver->cuMemFree(others), 0);
-    pc__cuda_leave(p.device);
     pc_cuda_close(&p);
 }
 

@@ -12,6 +12,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "fake_launch.h"
+
 #ifdef __cplusplus
 extern "C" {
 #endif
@@ -46,22 +48,6 @@ int pc_fake_end(void);
 /* Called before the first call of a program that does not start a machine itself. */
 void pc_fake_at_first_call(void (*start)(void));
 
-/* A kernel: `run` computes one launch, on the device's memory. */
-typedef struct pc_fake_launch {
-    const void *task;
-    uint32_t x, y, z;      /* blocks */
-    uint32_t threads;      /* of a block */
-    uint32_t shared_bytes; /* of a block */
-    uint64_t seed;
-} pc_fake_launch;
-typedef struct pc_fake_kernel {
-    void (*function)(void); /* by its address the program knows it */
-    const char *name;
-    size_t task_bytes;
-    uint32_t most_threads;                    /* of a block, as __launch_bounds__ says */
-    uint32_t registers;                       /* of a thread */
-    int (*run)(const pc_fake_launch *launch); /* not 0: an access that loses the device */
-} pc_fake_kernel;
 /* Before or after pc_fake_start; `kernel` stays where it is. */
 void pc_fake_kernel_add(const pc_fake_kernel *kernel);
 

@@ -2,7 +2,7 @@
 #ifndef PC_TEST_FAKE_KERNEL_TABLE_H
 #define PC_TEST_FAKE_KERNEL_TABLE_H
 
-#include "fake_cuda.h"
+#include "fake_launch.h"
 #include "gpu_model.h"
 
 namespace fake {

@@ -246,11 +246,10 @@ typedef struct pc_attend_args {
  *
  * Returns PC_ERR_INVALID ("cpu" and a stream or PC_ATTEND_QUEUE, an address or a stream of another
  * device, among others), PC_ERR_UNSUPPORTED (a stream, sinks, chunks or a dtype of q or out of a
- * backend that takes none; a stream that is being captured), PC_ERR_NOMEM, PC_ERR_INTERNAL with what
- * CUDA says. After an error results are undefined, and part of the
- * work may still be queued; the plan can be used again. Faults of the device that come later are
- * returned by the next call of the library or of CUDA, as PC_ERR_DEAD: then only free what
- * there is. */
+ * backend that takes none; a stream that is being captured), PC_ERR_NOMEM, PC_ERR_INTERNAL with
+ * what CUDA says. After an error results are undefined, and part of the work may still be queued;
+ * the plan can be used again. Faults of the device that come later are returned by the next call of
+ * the library or of CUDA, as PC_ERR_DEAD: then only free what there is. */
 PC_API pc_status pc_attend(pc_plan *plan, const pc_attend_args *args);
 
 enum { PC_MERGE_BASE2 = 1 }; /* LSEs are of base 2, as FlashInfer's; else natural ones */

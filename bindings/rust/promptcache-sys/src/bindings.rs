@@ -4047,11 +4047,10 @@ extern "C" {
     ///
     /// Returns [`PC_ERR_INVALID`](crate::PC_ERR_INVALID) ("cpu" and a stream or [`PC_ATTEND_QUEUE`](crate::PC_ATTEND_QUEUE), an address or a stream of another
     /// device, among others), [`PC_ERR_UNSUPPORTED`](crate::PC_ERR_UNSUPPORTED) (a stream, sinks, chunks or a dtype of q or out of a
-    /// backend that takes none; a stream that is being captured), [`PC_ERR_NOMEM`](crate::PC_ERR_NOMEM), [`PC_ERR_INTERNAL`](crate::PC_ERR_INTERNAL) with what
-    /// CUDA says. After an error results are undefined, and part of the
-    /// work may still be queued; the plan can be used again. Faults of the device that come later are
-    /// returned by the next call of the library or of CUDA, as [`PC_ERR_DEAD`](crate::PC_ERR_DEAD): then only free what
-    /// there is.
+    /// backend that takes none; a stream that is being captured), [`PC_ERR_NOMEM`](crate::PC_ERR_NOMEM), [`PC_ERR_INTERNAL`](crate::PC_ERR_INTERNAL) with
+    /// what CUDA says. After an error results are undefined, and part of the work may still be queued;
+    /// the plan can be used again. Faults of the device that come later are returned by the next call of
+    /// the library or of CUDA, as [`PC_ERR_DEAD`](crate::PC_ERR_DEAD): then only free what there is.
     pub fn pc_attend(plan: *mut pc_plan, args: *const pc_attend_args) -> pc_status;
     /// Joins partial results by their log-sum-exp (Hydragen, section 3.1; FlashInfer's `merge_states`),
     /// in fp32: on the host, wherever they come from, such as a device and this library. A row that saw

@@ -12,27 +12,27 @@ int pc_cuda_real(void)
 #endif
 }
 
-static pc_status open_parts(pc_cuda_place *place, size_t limit, size_t block)
+static pc_status open_parts(pc_cuda_place *place, size_t limit)
 {
     PC__TRY_RETURN(pc__cuda_device_new(&place->device, &place->allocator, 0));
-    PC__TRY_RETURN(pc__cuda_pool_new(&place->pool, place->device, limit, block));
+    PC__TRY_RETURN(pc__cuda_pool_new(&place->pool, place->device, limit));
     return pc__cuda_stream_new(&place->stream, place->pool);
 }
 
 pc_status pc_cuda_open(pc_cuda_place *place, const pc_fake_options *options, size_t limit)
-{
-    return pc_cuda_open_blocks(place, options, limit, 0);
-}
-
-pc_status pc_cuda_open_blocks(pc_cuda_place *place, const pc_fake_options *options, size_t limit,
-                              size_t block)
 {
     static const pc_fake_options usual = PC_FAKE_OPTIONS;
     memset(place, 0, sizeof *place);
     place->allocator = pc_test_allocator(&place->memory);
     if (!pc_cuda_real())
         pc_fake_start(options ? options : &usual);
-    return open_parts(place, limit, block);
+    return open_parts(place, limit);
+}
+
+int pc_cuda_enters(const char *call)
+{
+    return !strcmp(call, "cudaGetDevice") || !strcmp(call, "cudaSetDevice")
+           || !strcmp(call, "cudaThreadExchangeStreamCaptureMode");
 }
 
 void pc_cuda_close(pc_cuda_place *place)

@@ -20,8 +20,8 @@ typedef struct pc_cuda_place {
 
 /* The statuses of the parts; what was made before a failure stays. */
 pc_status pc_cuda_open(pc_cuda_place *place, const pc_fake_options *options, size_t limit);
-pc_status pc_cuda_open_blocks(pc_cuda_place *place, const pc_fake_options *options, size_t limit,
-                              size_t block); /* of the pool */
+/* Whether a call is one of pc__cuda_enter. If it fails, the fake device is gone. */
+int pc_cuda_enters(const char *call);
 /* Gives all back and checks that nothing is left, on the device and on the CPU. */
 void pc_cuda_close(pc_cuda_place *place);
 

@@ -24,9 +24,12 @@ static void forget(Device *device)
         delete queue;
     for (Event *event : device->events)
         delete event;
+    for (Pool *pool : device->pools)
+        delete pool;
     device->queues.clear();
     device->events.clear();
-    for (const auto &[address, bytes] : device->memory.taken)
+    device->pools.clear();
+    for (const auto &[address, part] : device->memory.taken)
         watcher().given(reinterpret_cast<void *>(address));
     device->memory.taken.clear();
 }
@@ -52,14 +55,15 @@ static int left(const char *what, size_t count)
 
 static int count_left()
 {
-    size_t allocations = 0, streams = 0, events = 0;
+    size_t allocations = 0, streams = 0, events = 0, pools = 0;
     for (const auto &device : machine->devices) {
         allocations += device->memory.taken.size();
         streams += device->queues.size();
         events += device->events.size();
+        pools += device->pools.size();
     }
     return left("allocations", allocations) + left("streams", streams) + left("events", events)
-           + left("pinned allocations", machine->pinned.size())
+           + left("pools", pools) + left("pinned allocations", machine->pinned.size())
            + left("graphs", machine->graphs.size())
            + left("objects of cuBLASLt", machine->cublas.size())
            + left("threads' devices or capture modes", machine->changed_threads.size());

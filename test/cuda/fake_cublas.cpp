@@ -25,6 +25,8 @@ struct Layout {
     cudaDataType type;
     uint64_t rows, columns;
     int64_t stride;
+    int32_t batch = 1;
+    int64_t distance = 0; /* of the matrices of a batch */
 };
 
 struct Wish {
@@ -108,6 +110,19 @@ cublasStatus_t set(Matmul *matmul, cublasLtMatmulDescAttributes_t attribute, con
     return CUBLAS_STATUS_SUCCESS;
 }
 
+cublasStatus_t set(Layout *layout, cublasLtMatrixLayoutAttribute_t attribute, const void *value,
+                   size_t bytes)
+{
+    if (layout && attribute == CUBLASLT_MATRIX_LAYOUT_BATCH_COUNT && bytes == sizeof layout->batch)
+        memcpy(&layout->batch, value, bytes);
+    else if (layout && attribute == CUBLASLT_MATRIX_LAYOUT_STRIDED_BATCH_OFFSET
+             && bytes == sizeof layout->distance)
+        memcpy(&layout->distance, value, bytes);
+    else
+        return CUBLAS_STATUS_INVALID_VALUE;
+    return CUBLAS_STATUS_SUCCESS;
+}
+
 cublasStatus_t set(Wish *wish, cublasLtMatmulPreferenceAttributes_t attribute, const void *value,
                    size_t bytes)
 {
@@ -128,8 +143,9 @@ bool fit(const Matmul *matmul, const Layout *a, const Layout *b, const Layout *d
 {
     return matmul && a && b && d && matmul->transposed_a && a->type == b->type
            && d->type == CUDA_R_32F && a->rows == b->rows && a->columns == d->rows
-           && b->columns == d->columns && a->stride >= int64_t(a->rows)
-           && b->stride >= int64_t(b->rows) && d->stride >= int64_t(d->rows);
+           && b->columns == d->columns && a->batch == b->batch && b->batch == d->batch
+           && a->stride >= int64_t(a->rows) && b->stride >= int64_t(b->rows)
+           && d->stride >= int64_t(d->rows);
 }
 
 size_t number_bytes(const Layout &layout)
@@ -142,29 +158,35 @@ bool is_aligned(const Layout &layout)
     return size_t(layout.stride) * number_bytes(layout) % 16 == 0;
 }
 
-cublasLtMatmulHeuristicResult_t choice_of(uint64_t tile, uint64_t splits, size_t workspace)
+cublasLtMatmulHeuristicResult_t choice_of(uint64_t tile, uint64_t splits,
+                                          cublasLtReductionScheme_t reduction, size_t workspace)
 {
     cublasLtMatmulHeuristicResult_t choice = {};
-    uint64_t reduction = splits > 1 ? CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE
-                                    : CUBLASLT_REDUCTION_SCHEME_NONE;
-    choice.algo = {{OURS, tile, splits, reduction, 3, workspace, 0, 0}};
+    choice.algo = {{OURS, tile, splits, uint64_t(reduction), 3, workspace, 0, 0}};
     choice.workspaceSize = workspace;
     return choice;
 }
 
+/* The first two are never what was asked for: parts of sums that are added in any order, and more
+ * workspace. */
 std::vector<cublasLtMatmulHeuristicResult_t> choices_for(const Wish &wish, const Layout &a,
                                                          const Layout &b)
 {
     uint32_t lacks = machine->options.blas;
     uint64_t tile = b.columns <= 16 ? 16 : b.columns <= 64 ? 32 : 64;
-    bool whole_sums = wish.reductions == CUBLASLT_REDUCTION_SCHEME_NONE;
+    bool splits = wish.reductions & CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE;
+    std::vector<cublasLtMatmulHeuristicResult_t> all = {
+        choice_of(tile, 4, CUBLASLT_REDUCTION_SCHEME_INPLACE, 0),
+        choice_of(8, 1, CUBLASLT_REDUCTION_SCHEME_NONE, wish.workspace + 1)};
     if ((lacks & PC_FAKE_BLAS_ALL)
         || ((lacks & PC_FAKE_BLAS_UNALIGNED) && !(is_aligned(a) && is_aligned(b)))
-        || ((lacks & PC_FAKE_BLAS_WHOLE_SUMS) && whole_sums))
+        || ((lacks & PC_FAKE_BLAS_WHOLE_SUMS) && !splits))
         return {};
-    if (lacks & PC_FAKE_BLAS_WHOLE_SUMS)
-        return {choice_of(tile, 4, wish.workspace + 1), choice_of(tile, 2, 8192)};
-    return {choice_of(tile, 4, 0), choice_of(8, 1, wish.workspace + 1), choice_of(tile, 1, 4096)};
+    if (splits)
+        all.push_back(choice_of(tile, 3, CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE, 8192));
+    if (!(lacks & PC_FAKE_BLAS_WHOLE_SUMS))
+        all.push_back(choice_of(tile, 1, CUBLASLT_REDUCTION_SCHEME_NONE, 4096));
+    return all;
 }
 
 float number(const void *numbers, cudaDataType type, size_t i)
@@ -211,6 +233,7 @@ struct Product {
     }
 };
 
+/* Of one matrix. */
 size_t bytes_of(const Layout &layout)
 {
     return ((layout.columns - 1) * size_t(layout.stride) + layout.rows) * number_bytes(layout);
@@ -222,10 +245,16 @@ template <class Pointer> Pointer *reach(Device *device, Pointer *address, size_t
     return static_cast<Pointer *>(found);
 }
 
-/* On the devices' thread. */
-cudaError_t run(Device *device, Product product, const void *workspace, size_t workspace_bytes)
+/* The matrix `i` of a batch; all have the same type. */
+template <class Pointer> Pointer *one_of(Pointer *first, const Layout &layout, int32_t i)
 {
-    std::lock_guard<std::mutex> inner(lock);
+    int64_t bytes = layout.distance * i * int64_t(number_bytes(layout));
+    return reinterpret_cast<Pointer *>(reinterpret_cast<uint64_t>(first) + uint64_t(bytes));
+}
+
+/* On the devices' thread. */
+cudaError_t run_one(Device *device, Product product, const void *workspace, size_t workspace_bytes)
+{
     float *y = product.d_at;
     size_t bytes = bytes_of(product.d);
     product.a_at = reach(device, product.a_at, bytes_of(product.a));
@@ -239,6 +268,20 @@ cudaError_t run(Device *device, Product product, const void *workspace, size_t w
     product.run();
     watcher().written(y, bytes);
     return cudaSuccess;
+}
+
+cudaError_t run(Device *device, const Product &all, const void *workspace, size_t workspace_bytes)
+{
+    std::lock_guard<std::mutex> inner(lock);
+    cudaError_t error = cudaSuccess;
+    for (int32_t i = 0; i < all.d.batch && !error; i++) {
+        Product one = all;
+        one.a_at = one_of(all.a_at, all.a, i);
+        one.b_at = one_of(all.b_at, all.b, i);
+        one.d_at = one_of(all.d_at, all.d, i);
+        error = run_one(device, one, workspace, workspace_bytes);
+    }
+    return error;
 }
 
 } // namespace
@@ -318,6 +361,14 @@ cublasStatus_t cublasLtMatrixLayoutCreate(cublasLtMatrixLayout_t *out, cudaDataT
 cublasStatus_t cublasLtMatrixLayoutDestroy(cublasLtMatrixLayout_t layout)
 {
     return drop<Layout>("cublasLtMatrixLayoutDestroy", layout);
+}
+
+cublasStatus_t cublasLtMatrixLayoutSetAttribute(cublasLtMatrixLayout_t layout,
+                                                cublasLtMatrixLayoutAttribute_t attribute,
+                                                const void *value, size_t bytes)
+{
+    return blas_call("cublasLtMatrixLayoutSetAttribute", ANY_TIME,
+                     [=] { return set(look<Layout>(layout), attribute, value, bytes); });
 }
 
 cublasStatus_t cublasLtMatmulPreferenceCreate(cublasLtMatmulPreference_t *out)

@@ -2,7 +2,8 @@
 
 # pc_fake_cuda: the functions of CUDA's runtime and of cuBLASLt that the backend calls.
 add_library(pc_fake_cuda_objects OBJECT
-  fake_control.cpp fake_cublas.cpp fake_device.cpp fake_runtime.cpp fake_streams.cpp)
+  fake_control.cpp fake_cublas.cpp fake_device.cpp fake_memory.cpp fake_runtime.cpp
+  fake_streams.cpp)
 target_compile_features(pc_fake_cuda_objects PRIVATE cxx_std_17)
 target_include_directories(pc_fake_cuda_objects PRIVATE ${PROJECT_SOURCE_DIR}/lib)
 target_include_directories(pc_fake_cuda_objects SYSTEM PRIVATE ${PC_CUDA_INCLUDE})

@@ -46,32 +46,30 @@ Memory::~Memory()
 }
 
 /* The first gap that is large enough, with unused bytes between allocations. */
-uint64_t Memory::take(size_t bytes)
+uint64_t Memory::place(Part part)
 {
-    size_t room = (bytes + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT + GAP;
+    auto room_of = [](size_t bytes) {
+        return (bytes + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT + GAP;
+    };
+    size_t room = room_of(part.bytes);
     uint64_t at = base();
-    for (const auto &[address, length] : taken) {
+    for (const auto &[address, other] : taken) {
         if (address - at >= room)
             break;
-        at = address + (length + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT + GAP;
+        at = address + room_of(other.bytes);
     }
-    if (bytes > unused() || room > size || at - base() > size - room)
+    if (room > size || at - base() > size - room)
         return 0;
-    taken[at] = bytes;
-    used += bytes;
-    memset(reach(at), UNWRITTEN, std::min<size_t>(bytes, FILLED));
+    taken[at] = part;
+    memset(reach(at), UNWRITTEN, std::min<size_t>(part.bytes, FILLED));
     return at;
 }
 
-bool Memory::give(uint64_t address)
+void Memory::remove(uint64_t address)
 {
     auto found = taken.find(address);
-    if (found == taken.end())
-        return false;
-    memset(reach(address), GIVEN_BACK, std::min<size_t>(found->second, FILLED));
-    used -= found->second;
+    memset(reach(address), GIVEN_BACK, std::min<size_t>(found->second.bytes, FILLED));
     taken.erase(found);
-    return true;
 }
 
 void *Memory::find(uint64_t address, size_t bytes) const
@@ -79,8 +77,8 @@ void *Memory::find(uint64_t address, size_t bytes) const
     auto after = taken.upper_bound(address);
     if (after == taken.begin())
         return nullptr;
-    auto [start, length] = *std::prev(after);
-    bool inside = address - start <= length && bytes <= length - (address - start);
+    const auto &[start, part] = *std::prev(after);
+    bool inside = address - start <= part.bytes && bytes <= part.bytes - (address - start);
     return inside ? reach(address) : nullptr;
 }
 
@@ -192,11 +190,9 @@ static bool is_ready(const Queue *queue)
 Queue *Machine::choose()
 {
     std::vector<Queue *> ready;
-    if (held)
-        return nullptr;
     for (const auto &device : devices)
         for (Queue *queue : device->all_queues())
-            if (is_ready(queue))
+            if (is_ready(queue) && (!held || queue->work.front().always))
                 ready.push_back(queue);
     return ready.empty() ? nullptr : ready[random() % ready.size()];
 }
@@ -224,9 +220,9 @@ void Machine::work()
         queue->work.pop_front();
         queue->running = true;
         uint64_t late = options.late_us ? random() % options.late_us : 0;
-        if (++operations == fail_work)
+        if (!operation.always && ++operations == fail_work)
             device->lost = fail_work_with;
-        bool runs = operation.run && !device->lost;
+        bool runs = operation.run && (operation.always || !device->lost);
         in_kernel = operation.opens_memory && runs;
         guard.unlock();
         if (late)

@@ -20,6 +20,23 @@
 
 namespace fake {
 
+struct Device;
+struct Queue;
+
+/* What a cudaMemPool_t points to. Bytes that come back stay reserved up to the threshold. */
+struct Pool {
+    Device *device;
+    size_t most;
+    uint64_t threshold = 0, used = 0, reserved = 0;
+    std::map<Queue *, uint64_t> coming; /* of `used`: queued to come back in this stream */
+};
+
+struct Part {
+    size_t bytes;
+    Pool *pool;  /* null: cudaMalloc's */
+    bool leaves; /* its end is queued */
+};
+
 /* Device memory: one file in memory, mapped twice. Addresses are of the mapping that nobody may
  * touch; the device itself uses the other one. */
 class Memory {
@@ -28,8 +45,8 @@ class Memory {
     ~Memory();
     Memory(const Memory &) = delete;
     Memory &operator=(const Memory &) = delete;
-    uint64_t take(size_t bytes); /* 0: none is left */
-    bool give(uint64_t address);
+    uint64_t place(Part part); /* where there is room; 0: there is none */
+    void remove(uint64_t address);
     bool holds(uint64_t address) const
     {
         return address - base() < size;
@@ -44,11 +61,11 @@ class Memory {
     {
         return capacity - std::min(capacity, used + others);
     }
-    size_t size;     /* of the addresses */
-    size_t capacity; /* of the memory behind them */
-    size_t used = 0;
-    size_t others = 0;                /* bytes that other processes hold */
-    std::map<uint64_t, size_t> taken; /* by address */
+    size_t size;                    /* of the addresses */
+    size_t capacity;                /* of the memory behind them */
+    size_t used = 0;                /* by cudaMalloc and for pools */
+    size_t others = 0;              /* that other processes hold */
+    std::map<uint64_t, Part> taken; /* by address */
 
   private:
     uint64_t base() const
@@ -57,9 +74,6 @@ class Memory {
     }
     char *far_side, *near_side;
 };
-
-struct Device;
-struct Queue;
 
 /* A place in the order of a stream: the end of one operation. */
 struct Mark {
@@ -70,6 +84,7 @@ struct Mark {
 struct Operation {
     std::function<cudaError_t()> run; /* null: only a place in the order */
     bool opens_memory = false;
+    bool always = false;                      /* also if the device is lost */
     std::vector<std::shared_ptr<Mark>> after; /* runs only once all these are reached */
     std::shared_ptr<Mark> done = std::make_shared<Mark>();
 };
@@ -114,6 +129,7 @@ struct Device {
     Memory memory;
     std::set<Queue *> queues;
     std::set<Event *> events;
+    std::set<Pool *> pools;
     Queue legacy = {this, false, {}, false, {}, {}};
     std::map<std::thread::id, Queue> of_threads;          /* cudaStreamPerThread */
     std::map<const pc_fake_kernel *, int> allowed_shared; /* where asked for */

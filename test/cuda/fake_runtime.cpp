@@ -1,4 +1,4 @@
-/* The runtime's functions for errors, devices, memory and kernels. */
+/* The runtime's functions for errors, devices and kernels; what all calls have in common. */
 #include "fake_device.h"
 
 #include <cstdio>
@@ -13,18 +13,19 @@ namespace fake {
 #define ERRORS(X)                                                                                  \
     X(cudaErrorInvalidValue)                                                                       \
     X(cudaErrorMemoryAllocation)                                                                   \
-    X(cudaErrorInvalidConfiguration) X(cudaErrorInsufficientDriver) X(cudaErrorDevicesUnavailable) \
-        X(cudaErrorNoDevice) X(cudaErrorInvalidDevice) X(cudaErrorInvalidDeviceFunction)           \
-            X(cudaErrorNoKernelImageForDevice) X(cudaErrorECCUncorrectable)                        \
-                X(cudaErrorNvlinkUncorrectable) X(cudaErrorUnsupportedPtxVersion) X(               \
-                    cudaErrorInvalidResourceHandle) X(cudaErrorIllegalState) X(cudaErrorNotReady)  \
-                    X(cudaErrorIllegalAddress) X(cudaErrorLaunchOutOfResources)                    \
-                        X(cudaErrorLaunchFailure) X(cudaErrorStreamCaptureUnsupported)             \
-                            X(cudaErrorStreamCaptureInvalidated) X(cudaErrorStreamCaptureMerge) X( \
-                                cudaErrorStreamCaptureUnmatched) X(cudaErrorStreamCaptureUnjoined) \
-                                X(cudaErrorStreamCaptureIsolation)                                 \
-                                    X(cudaErrorStreamCaptureImplicit) X(cudaErrorCapturedEvent)    \
-                                        X(cudaErrorStreamCaptureWrongThread) X(cudaErrorUnknown)
+    X(cudaErrorInvalidConfiguration)                                                               \
+    X(cudaErrorInsufficientDriver)                                                                 \
+    X(cudaErrorDevicesUnavailable) X(cudaErrorNoDevice) X(cudaErrorInvalidDevice)                  \
+        X(cudaErrorInvalidDeviceFunction) X(cudaErrorNoKernelImageForDevice)                       \
+            X(cudaErrorECCUncorrectable) X(cudaErrorNvlinkUncorrectable)                           \
+                X(cudaErrorUnsupportedPtxVersion) X(cudaErrorInvalidResourceHandle)                \
+                    X(cudaErrorIllegalState) X(cudaErrorNotReady) X(cudaErrorIllegalAddress) X(    \
+                        cudaErrorLaunchOutOfResources) X(cudaErrorLaunchFailure)                   \
+                        X(cudaErrorStreamCaptureUnsupported) X(cudaErrorStreamCaptureInvalidated)  \
+                            X(cudaErrorStreamCaptureMerge) X(cudaErrorStreamCaptureUnmatched) X(   \
+                                cudaErrorStreamCaptureUnjoined) X(cudaErrorStreamCaptureIsolation) \
+                                X(cudaErrorStreamCaptureImplicit) X(cudaErrorCapturedEvent)        \
+                                    X(cudaErrorStreamCaptureWrongThread) X(cudaErrorUnknown)
 
 /* The errors after which a context takes no more work. */
 bool is_sticky(cudaError_t error)
@@ -214,106 +215,6 @@ static Operation launch_of(const pc_fake_kernel *kernel, const void *task, dim3 
     return operation;
 }
 
-/* -------------------------------------------------------------------- memory */
-
-/* Addresses of a device must lie in one allocation; others are the program's own. */
-static void *side(uint64_t address, size_t bytes)
-{
-    Device *device = machine->device_of(address);
-    return device ? device->memory.find(address, bytes) : reinterpret_cast<void *>(address);
-}
-
-static cudaMemcpyKind direction(uint64_t to, uint64_t from)
-{
-    bool is_to = machine->device_of(to), is_from = machine->device_of(from);
-    return is_to     ? is_from ? cudaMemcpyDeviceToDevice : cudaMemcpyHostToDevice
-           : is_from ? cudaMemcpyDeviceToHost
-                     : cudaMemcpyHostToHost;
-}
-
-static Operation copy_of(uint64_t to, uint64_t from, size_t bytes)
-{
-    Operation operation;
-    operation.run = [=] {
-        std::lock_guard<std::mutex> inner(lock);
-        void *target = side(to, bytes), *source = side(from, bytes);
-        if (!target || !source)
-            return cudaErrorIllegalAddress;
-        memmove(target, source, bytes);
-        if (target != reinterpret_cast<void *>(to))
-            watcher().written(reinterpret_cast<void *>(to), bytes);
-        return cudaSuccess;
-    };
-    return operation;
-}
-
-static Operation fill_of(uint64_t to, int value, size_t bytes)
-{
-    Operation operation;
-    operation.run = [=] {
-        std::lock_guard<std::mutex> inner(lock);
-        void *target = side(to, bytes);
-        if (!target)
-            return cudaErrorIllegalAddress;
-        memset(target, value, bytes);
-        watcher().written(reinterpret_cast<void *>(to), bytes);
-        return cudaSuccess;
-    };
-    return operation;
-}
-
-static cudaError_t take(Guard &guard, void **out, size_t bytes)
-{
-    Memory &memory = current()->memory;
-    *out = nullptr;
-    if (!bytes)
-        return cudaSuccess;
-    changed.wait(guard, [] { return !machine->in_kernel; }); /* for the watcher */
-    uint64_t address = memory.take(bytes);
-    if (!address)
-        return cudaErrorMemoryAllocation;
-    *out = reinterpret_cast<void *>(address);
-    watcher().taken(*out, bytes);
-    return cudaSuccess;
-}
-
-static cudaError_t give(Guard &guard, void *memory)
-{
-    uint64_t address = reinterpret_cast<uint64_t>(memory);
-    Device *device = machine->device_of(address);
-    if (!memory)
-        return cudaSuccess;
-    if (!device)
-        return cudaErrorInvalidValue;
-    machine->drain(guard, device);
-    if (!device->memory.give(address))
-        return cudaErrorInvalidValue;
-    watcher().given(memory);
-    return device->lost;
-}
-
-static cudaPointerAttributes attributes_of(const void *pointer)
-{
-    cudaPointerAttributes found = {};
-    found.type = cudaMemoryTypeUnregistered;
-    found.device = cudaInvalidDeviceId;
-    void *address = const_cast<void *>(pointer);
-    if (Device *device = machine->device_of(reinterpret_cast<uint64_t>(address));
-        device && device->memory.find(reinterpret_cast<uint64_t>(address), 0)) {
-        found.type = cudaMemoryTypeDevice;
-        found.device = device->number;
-        found.devicePointer = address;
-    }
-    for (const auto &[start, pinned] : machine->pinned)
-        if (reinterpret_cast<uint64_t>(address) - reinterpret_cast<uint64_t>(start)
-            < pinned.first) {
-            found.type = cudaMemoryTypeHost;
-            found.device = pinned.second;
-            found.devicePointer = found.hostPointer = address;
-        }
-    return found;
-}
-
 /* ------------------------------------------------------------------- devices */
 
 static const std::map<cudaDeviceAttr, int> attributes = {
@@ -326,6 +227,7 @@ static const std::map<cudaDeviceAttr, int> attributes = {
     {cudaDevAttrL2CacheSize, 1 << 20},
     {cudaDevAttrMaxThreadsPerMultiProcessor, 2048},
     {cudaDevAttrUnifiedAddressing, 1},
+    {cudaDevAttrMemoryPoolsSupported, 1},
     {cudaDevAttrMaxSharedMemoryPerBlock, SHARED_UNASKED},
     {cudaDevAttrMaxSharedMemoryPerMultiprocessor, 228 << 10},
     {cudaDevAttrMaxRegistersPerMultiprocessor, 65536},
@@ -358,7 +260,7 @@ static void describe(cudaDeviceProp *out, int device)
     out->minor = static_cast<int>(machine->options.capability % 10);
     out->multiProcessorCount = value(cudaDevAttrMultiProcessorCount);
     out->warpSize = value(cudaDevAttrWarpSize);
-    out->unifiedAddressing = 1;
+    out->unifiedAddressing = out->memoryPoolsSupported = 1;
     out->l2CacheSize = value(cudaDevAttrL2CacheSize);
     out->maxThreadsPerBlock = value(cudaDevAttrMaxThreadsPerBlock);
     out->maxThreadsPerMultiProcessor = value(cudaDevAttrMaxThreadsPerMultiProcessor);
@@ -492,93 +394,6 @@ cudaError_t cudaDeviceSynchronize(void)
             }
         machine->drain(guard, device);
         return device->lost;
-    });
-}
-
-/* -------------------------------------------------------------------- memory */
-
-cudaError_t cudaMemGetInfo(size_t *unused, size_t *total)
-{
-    return call("cudaMemGetInfo", ON_DEVICE, [=](Guard &) {
-        *total = current()->memory.capacity;
-        *unused = current()->memory.unused();
-        return cudaSuccess;
-    });
-}
-
-cudaError_t cudaMalloc(void **out, size_t bytes)
-{
-    return call("cudaMalloc", ON_DEVICE | UNSAFE,
-                [=](Guard &guard) { return take(guard, out, bytes); });
-}
-
-/* Waits for all work of the device, as the real one does. */
-cudaError_t cudaFree(void *memory)
-{
-    return call("cudaFree", ON_DEVICE | UNSAFE | GIVES,
-                [=](Guard &guard) { return give(guard, memory); });
-}
-
-cudaError_t cudaHostAlloc(void **out, size_t bytes, unsigned)
-{
-    return call("cudaHostAlloc", ON_DEVICE | UNSAFE, [=](Guard &) {
-        if (!(*out = malloc(bytes)))
-            return cudaErrorMemoryAllocation;
-        memset(*out, 0xff, bytes);
-        machine->pinned[*out] = {bytes, self().device};
-        return cudaSuccess;
-    });
-}
-
-cudaError_t cudaFreeHost(void *memory)
-{
-    return call("cudaFreeHost", ON_DEVICE | UNSAFE | GIVES, [=](Guard &guard) {
-        if (!memory)
-            return cudaSuccess;
-        machine->drain(guard, static_cast<Device *>(nullptr));
-        if (!machine->pinned.erase(memory))
-            return cudaErrorInvalidValue;
-        free(memory);
-        return cudaSuccess;
-    });
-}
-
-cudaError_t cudaMemcpyAsync(void *to, const void *from, size_t bytes, cudaMemcpyKind kind,
-                            cudaStream_t stream)
-{
-    return call("cudaMemcpyAsync", ON_DEVICE, [=](Guard &) {
-        uint64_t target = reinterpret_cast<uint64_t>(to), source = reinterpret_cast<uint64_t>(from);
-        Queue *queue = find_queue(stream);
-        cudaMemcpyKind is = direction(target, source);
-        if (!queue)
-            return cudaErrorInvalidResourceHandle;
-        if (!to || !from || (kind != cudaMemcpyDefault && kind != is))
-            return cudaErrorInvalidValue;
-        machine->copies[is].count++;
-        machine->copies[is].bytes += bytes;
-        return submit(queue, copy_of(target, source, bytes));
-    });
-}
-
-cudaError_t cudaMemsetAsync(void *to, int value, size_t bytes, cudaStream_t stream)
-{
-    return call("cudaMemsetAsync", ON_DEVICE, [=](Guard &) {
-        uint64_t target = reinterpret_cast<uint64_t>(to);
-        Queue *queue = find_queue(stream);
-        if (!queue || queue->device != current())
-            return cudaErrorInvalidResourceHandle;
-        if (machine->device_of(target) != queue->device)
-            return cudaErrorInvalidValue;
-        return submit(queue, fill_of(target, value, bytes));
-    });
-}
-
-/* Memory that nobody has told the runtime of is no error. */
-cudaError_t cudaPointerGetAttributes(cudaPointerAttributes *out, const void *pointer)
-{
-    return call("cudaPointerGetAttributes", ON_DEVICE, [=](Guard &) {
-        *out = attributes_of(pointer);
-        return cudaSuccess;
     });
 }
 

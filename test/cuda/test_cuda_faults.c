@@ -70,7 +70,7 @@ static pc_status live(pc_cuda_place *p, float *out, char *text, uint64_t *calls)
     int blocks;
     pc_status status = pc__cuda_device_new(&p->device, &p->allocator, 0);
     if (status == PC_OK)
-        status = pc__cuda_pool_new(&p->pool, p->device, 0, 0);
+        status = pc__cuda_pool_new(&p->pool, p->device, 0);
     if (status == PC_OK)
         status = pc__cuda_stream_new(&p->stream, p->pool);
     if (status == PC_OK)

@@ -44,7 +44,6 @@ static const struct variable {
                        "neither builtin nor a path with a slash, such as ./FILE"},
     [PC__ENV_CPU_MASK] = {"PC_CPU_MASK", is_level,
                           "none of c, avx2, avx512, avx512vnni, avx512bf16, amx"},
-    [PC__ENV_CUDA_LIBRARIES] = {"PC_CUDA_LIBRARIES", NULL, NULL},
     [PC__ENV_LINEAR] = {"PC_LINEAR", is_linear, "none of own, onednn"},
     [PC__ENV_MODULES] = {"PC_MODULES", NULL, NULL},
     [PC__ENV_CACHE_HOME] = {"XDG_CACHE_HOME", NULL, NULL},

@@ -68,8 +68,18 @@ target_link_options(pc_cuda_on_model PRIVATE -Wl,--exclude-libs,ALL -Wl,--no-und
 set_target_properties(pc_cuda_on_model PROPERTIES OUTPUT_NAME promptcache_cuda
   LIBRARY_OUTPUT_DIRECTORY ${on_model})
 if(TARGET promptcache_bench AND NOT PC_SANITIZE)
+  set(bench ${PROJECT_SOURCE_DIR}/tools/promptcache-bench)
+  file(GLOB sources CONFIGURE_DEPENDS ${bench}/*.c)
+  list(REMOVE_ITEM sources ${bench}/bench_no_device.c)
+  add_executable(pc_bench_on_model ${sources} no_peak.c)
+  target_include_directories(pc_bench_on_model PRIVATE ${bench})
+  target_link_libraries(pc_bench_on_model PRIVATE
+    promptcache_tools promptcache_flags pc_fake_shared)
+  add_dependencies(pc_bench_on_model pc_cuda_on_model)
+  set_target_properties(pc_bench_on_model PROPERTIES OUTPUT_NAME promptcache-bench
+    RUNTIME_OUTPUT_DIRECTORY ${on_model})
   add_test(NAME test_gpu_run COMMAND sh ${CMAKE_CURRENT_SOURCE_DIR}/gpu_run.sh
-    ${PROJECT_SOURCE_DIR} ${on_model} $<TARGET_FILE:promptcache_bench>
+    ${PROJECT_SOURCE_DIR} ${on_model} $<TARGET_FILE:pc_bench_on_model>
     $<TARGET_FILE:test_cuda_model_wrappers> $<TARGET_FILE:test_cuda_rows>)
   set_tests_properties(test_gpu_run PROPERTIES LABELS cuda TIMEOUT 300)
 endif()

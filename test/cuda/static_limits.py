@@ -240,7 +240,7 @@ def main():
         sys.exit(__doc__)
     sources, compiled, tools, cc = sys.argv[1:5]
     if not os.path.exists(compiled):
-        print(f"skipped: no {compiled} (target promptcache_cuda_kernels)")
+        print("skipped: kernels are not compiled (target promptcache_cuda_kernels)")
         sys.exit(77)
     if not shutil.which("cuobjdump", path=tools + ":" + os.environ["PATH"]):
         print("skipped: no cuobjdump (tools/setup.sh --tests fetches it)")

@@ -9,17 +9,19 @@ set(PC_HAVE_CUDA OFF)         # all of the backend can be built
 set(cuda ${PROJECT_SOURCE_DIR}/cuda)
 set(fetched ${PROJECT_SOURCE_DIR}/build/nvcc/nvidia/cu13) # PyPI's toolkit, by tools/setup.sh
 
-# The first one's PTX is there, too: later devices compile it themselves. The others say -real.
+# All devices get the same PTX, that of the first, which later devices compile themselves: it is
+# made once, and no kernel asks for what only later ones have. CMAKE_CUDA_ARCHITECTURES would make
+# one for each.
 set(default 80 90 100 120)
 if(PROJECT_IS_TOP_LEVEL AND CMAKE_CUDA_ARCHITECTURES)
   set(default ${CMAKE_CUDA_ARCHITECTURES})
 endif()
 set(PC_CUDA_ARCHITECTURES ${default} CACHE STRING
   "compute capabilities times ten that kernels are compiled for, the least one first")
-set(CMAKE_CUDA_ARCHITECTURES ${PC_CUDA_ARCHITECTURES})
-list(POP_FRONT CMAKE_CUDA_ARCHITECTURES first)
-list(TRANSFORM CMAKE_CUDA_ARCHITECTURES APPEND -real REGEX "^[0-9]+[af]?$")
-list(PREPEND CMAKE_CUDA_ARCHITECTURES ${first})
+set(CMAKE_CUDA_ARCHITECTURES OFF)
+list(GET PC_CUDA_ARCHITECTURES 0 first)
+list(TRANSFORM PC_CUDA_ARCHITECTURES PREPEND sm_ OUTPUT_VARIABLE code)
+list(JOIN code "," code)
 
 # Sets CMAKE_CUDA_COMPILER in the cache if PC_NVCC works. CMake tries it in a project of its own, so
 # that one that does not work is no error.
@@ -98,7 +100,8 @@ endif()
 # The host launches kernels by cudaLaunchKernel: their stubs are never called, and need no C++
 # library. Compressed for size, kernels are a fifth as large.
 if(PC_HAVE_NVCC)
-  set(PC_CUDA_OPTIONS -lineinfo --compress-mode=size
+  set(PC_CUDA_OPTIONS --generate-code=arch=compute_${first},code=[compute_${first},${code}]
+    -lineinfo --compress-mode=size
     -Xcompiler=-Wall,-fno-exceptions,-fno-threadsafe-statics
     $<$<BOOL:${PC_WERROR}>:--Werror=all-warnings>)
   file(GLOB PC_CUDA_KERNELS CONFIGURE_DEPENDS ${cuda}/kernels/*.cu)

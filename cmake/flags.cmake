@@ -1,5 +1,4 @@
-# Warnings, sanitizers and include paths that every target of ours gets. What the host's compilers are
-# told is not for nvcc.
+# Warnings, sanitizers and include paths that every target of ours gets, of C and C++.
 add_library(promptcache_flags INTERFACE)
 target_compile_options(promptcache_flags INTERFACE
   $<$<COMPILE_LANGUAGE:C,CXX>:-Wall;-Wextra;-Wpedantic;-Wconversion;-Wshadow>

@@ -79,7 +79,7 @@ def named_things(tree):
     """Functions, types, constants and settings that pages name are in the code."""
     known = set()
     for path in tree.files:
-        if path.startswith(("lib/", "include/", "tools/", "test/", "cmake/", "examples/",
+        if path.startswith(("lib/", "cuda/", "include/", "tools/", "test/", "cmake/", "examples/",
                             "adapters/")) or (
                 path in ("CMakeLists.txt", "CMakePresets.json")):
             if path.endswith((".c", ".h", ".cpp", ".cu", ".py", ".sh", ".txt", ".cmake")):
@@ -287,16 +287,16 @@ def counts(tree):
 def backends(tree):
     """README.md's limits name every device that a backend computes on."""
     text = section(read("README.md"), "Limits")
-    for folder, device in (("cpu", "CPU"), ("cuda", "NVIDIA")):
-        if any(path.startswith(f"lib/attn/{folder}/") for path in tree.c) and device not in text:
-            yield "README.md", 1, f"the limits do not name {device}", f"lib/attn/{folder} is there"
+    for folder, device in (("lib/attn/cpu/", "CPU"), ("cuda/", "NVIDIA")):
+        if any(path.startswith(folder) for path in tree.c) and device not in text:
+            yield "README.md", 1, f"the limits do not name {device}", f"{folder} is there"
 
 
 def reserved(tree):
-    """A code of which doc/errors.md says 'no call gives it' is given by no file of lib."""
+    """A code of which doc/errors.md says 'no call gives it' is given by no file of lib or cuda."""
     text = read("doc/errors.md")
     for name in re.findall(r"^\| `(PC_\w+)` .*no call gives it", text, re.M):
-        for path in tree.below("lib/"):
+        for path in tree.below("lib/", "cuda/"):
             if re.search(rf"(?:return|\?|:|=) {name}\b", tree.code[path]):
                 yield fault(text, f"`{name}`", f"{path} gives {name}", "say when", "doc/errors.md")
                 break

@@ -26,6 +26,12 @@ MAY_USE = {
     "serve": "base text pml attn model store memo serve",
 }
 
+# What the backend for NVIDIA GPUs may include of lib, besides itself.
+LIB_FOR_CUDA = ("base/", "attn/backend.h", "attn/plan_view.h")
+
+# Folders of the library's code.
+LIBRARY = ("lib/", "cuda/")
+
 # Parts of names, between underscores, with the words of doc/glossary.md that replace them.
 PRIVATE_WORDS = {
     "worth": "eviction score", "bundle": "prefill batch", "lend": "borrow", "lender": "owner",
@@ -73,7 +79,7 @@ class Tree:
 
     def __init__(self):
         self.files = files_of_tree()
-        folders = ("lib/", "include/", "tools/", "test/", "examples/", "bindings/", "adapters/")
+        folders = (*LIBRARY, "include/", "tools/", "test/", "examples/", "bindings/", "adapters/")
         self.c = {path: read(path) for path in self.files
                   if path.startswith(folders) and path.endswith(SOURCES)}
         self.code = {path: code_of(text) for path, text in self.c.items()}
@@ -91,6 +97,24 @@ def includes(tree):
             if used and used[1] not in MAY_USE[folder].split():
                 yield (path, number, f"{folder}/ includes from {used[1]}/",
                        f"it may use: {MAY_USE[folder]}")
+
+
+def cuda_folder(tree):
+    """cuda/ sees the contract of backends, the view of a plan and base; all of CUDA comes from
+    NVIDIA's headers, and nothing is looked for at run time."""
+    lib = re.compile(r'#include ["<]((?:%s|promptcache)[/.][^">]*)' % "|".join(MAY_USE))
+    own = re.compile(r"\b(dlopen|dlsym|cu[A-Z]\w*|CU_\w+|CUDA_ERROR_\w+)\b"
+                     r"|\btypedef\b[^;{]*(?:\{[^}]*\})?[^;]*\b(cu(?:da|blas)[A-Z]\w*);"
+                     r"|^#define (cu(?:da|blas)[A-Z]\w*|CUBLAS\w*|CUDA\w*)", re.M)
+    for path in tree.below("cuda/"):
+        for found in lib.finditer(tree.c[path]):
+            if not found[1].startswith(LIB_FOR_CUDA):
+                yield (path, line_of(tree.c[path], found.start()), f"includes {found[1]}",
+                       f"it may use: {', '.join(LIB_FOR_CUDA)}")
+        for found in own.finditer(tree.code[path]):
+            yield (path, line_of(tree.code[path], found.start()),
+                   f"has {found[1] or found[2] or found[3]} of its own",
+                   "use cuda_runtime_api.h and cublasLt.h")
 
 
 def native_models(tree):
@@ -114,7 +138,7 @@ def activations(tree):
         code = tree.code[path]
         names = {name for found in declared.finditer(code)
                  for name in re.findall(r"\w+", found[1] + found[2])}
-        for found in re.finditer(r'#include "attn/(?:cpu|cuda)/', tree.c[path]):
+        for found in re.finditer(r'#include "(?:attn/cpu|cuda)/', tree.c[path]):
             yield (path, line_of(code, found.start()), "knows one backend",
                    "use the operations of attn/backend.h")
         if not names and "forward_internal.h" not in tree.c[path]:
@@ -147,14 +171,14 @@ def file_length(tree):
 
 
 def function_length(tree):
-    """No function of lib or tools has over 100 lines."""
+    """No function of lib, cuda or tools has over 100 lines."""
     program = shutil.which("ctags")
     version = program and subprocess.run([program, "--version"], capture_output=True, text=True,
                                          check=False).stdout
     if not program or "Universal" not in version:
         print("universal-ctags is not installed: the length of functions was not checked")
         return
-    paths = [path for path in tree.below("lib/", "tools/") if not path.endswith(".cpp")]
+    paths = [path for path in tree.below(*LIBRARY, "tools/") if not path.endswith(".cpp")]
     tags = subprocess.run([program, "--languages=C,C++", "--map-C++=+.cu",
                            "--kinds-C=f", "--kinds-C++=f", "--fields=+ne", "-f", "-",
                            *paths], capture_output=True, text=True, check=True).stdout
@@ -168,9 +192,9 @@ def function_length(tree):
 
 
 def file_names(tree):
-    """Every .c file of lib and tools has a name of its own."""
+    """Every .c file of lib, cuda and tools has a name of its own."""
     seen = {}
-    for path in tree.below("lib/", "tools/"):
+    for path in tree.below(*LIBRARY, "tools/"):
         name = os.path.basename(path)
         if name.endswith(".c"):
             if name in seen:
@@ -180,7 +204,7 @@ def file_names(tree):
 
 def memory(tree):
     """Only lib/base/mem.c calls the allocator of libc."""
-    for path in tree.below("lib/"):
+    for path in tree.below(*LIBRARY):
         if path == "lib/base/mem.c" or path.endswith(".cpp"):
             continue
         for found in re.finditer(r"(?<![\w>.])(malloc|calloc|realloc|free)\(", tree.code[path]):
@@ -190,7 +214,8 @@ def memory(tree):
 
 def environment(tree):
     """lib and tools read the environment in one file each; nothing there changes it."""
-    readers = {"lib/": "lib/base/environment.c", "tools/": "tools/common/input.c"}
+    readers = {"lib/": "lib/base/environment.c", "cuda/": "lib/base/environment.c",
+               "tools/": "tools/common/input.c"}
     for path in tree.below(*readers):
         reader = readers[path.split("/")[0] + "/"]
         for found in re.finditer(r"\b(\w*getenv|setenv|putenv|unsetenv|clearenv|environ)\b",
@@ -201,8 +226,9 @@ def environment(tree):
 
 
 def private_words(tree):
-    """Names in lib, include and tools have no private word of doc/glossary.md's third table."""
-    for path in tree.below("lib/", "include/", "tools/"):
+    """Names in lib, cuda, include and tools have no private word of doc/glossary.md's third
+    table."""
+    for path in tree.below(*LIBRARY, "include/", "tools/"):
         reported = set()
         for found in re.finditer(r"[A-Za-z_]\w*", tree.code[path]):
             name = found[0]
@@ -215,12 +241,12 @@ def private_words(tree):
 
 
 def type_names(tree):
-    """Every type of lib has a name of its own."""
+    """Every type of lib and cuda has a name of its own."""
     definition = re.compile(
         r"^typedef (?:struct|enum|union)[^;{]*\{(?:[^{}]|\{[^{}]*\})*\} (\w+);"
         r"|^(?:static )?(?:struct|enum|union) (\w+) \{", re.M)
     seen = {}
-    for path in tree.below("lib/"):
+    for path in tree.below(*LIBRARY):
         for found in definition.finditer(tree.code[path]):
             name = found[1] or found[2]
             other = seen.setdefault(name, path)
@@ -230,20 +256,20 @@ def type_names(tree):
 
 
 def opening_comment(tree):
-    """Every .c and .cu file of lib and tools opens with a comment."""
-    for path in tree.below("lib/", "tools/"):
+    """Every .c and .cu file of lib, cuda and tools opens with a comment."""
+    for path in tree.below(*LIBRARY, "tools/"):
         if path.endswith((".c", ".cu")) and not tree.c[path].startswith(("/*", "//")):
             yield path, 1, "no opening comment", "say what the file is for and what it owns"
 
 
 def own_header(tree):
-    """Every .c file of lib has the header of its stem or of a family beside it."""
+    """Every .c file of lib and cuda has the header of its stem or of a family beside it."""
     headers = {}
-    for path in tree.below("lib/"):
+    for path in tree.below(*LIBRARY):
         if path.endswith(".h"):
             folder, name = os.path.split(path)
             headers.setdefault(folder, set()).add(name[:-2].replace("_internal", ""))
-    for path in tree.below("lib/"):
+    for path in tree.below(*LIBRARY):
         if not path.endswith(".c"):
             continue
         folder, name = os.path.split(path)
@@ -320,9 +346,9 @@ def limits(tree):
                                     f"at most {FILE_LINES} ", *longer])
 
 
-RULES = (includes, native_models, activations, public_header, file_length, function_length,
-         file_names, memory, environment, private_words, type_names, opening_comment, own_header,
-         columns, layout, left_out_tests, map_of_lib, limits,
+RULES = (includes, cuda_folder, native_models, activations, public_header, file_length,
+         function_length, file_names, memory, environment, private_words, type_names,
+         opening_comment, own_header, columns, layout, left_out_tests, map_of_lib, limits,
          *page_rules.PAGE_RULES)
 
 

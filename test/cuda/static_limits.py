@@ -1,29 +1,32 @@
 #!/usr/bin/env python3
-"""Checks compiled kernels against cuda/kernels/limits.txt: registers are not spilled,
-enough blocks fit into a multiprocessor, tensor-core instructions are as many as they should be, and
-main loops load in the widths that they should.
+"""Checks compiled kernels against cuda/kernels/limits.txt: registers are not spilled, enough blocks
+fit into a multiprocessor, tensor-core instructions are as many as they should be, and main loops
+load in the widths that they should.
 
-    static_limits.py KERNELS FATBINS TOOLS CC CXX [--table]
+    static_limits.py SOURCES COMPILED TOOLS CC [--table]
 
-KERNELS: folder of the sources; FATBINS: where they were compiled; TOOLS: folder of cuobjdump and
-nvdisasm; CC, CXX: compilers; --table: prints what was found instead. Skipped (77) where nothing was
-compiled; without the tools, instructions are not looked at. Those of sm_80 are; with PC_TEST_LONG
-in the environment, all.
+SOURCES: folder of the kernels; COMPILED: the archive of their objects; TOOLS: folder of cuobjdump
+and nvdisasm; CC: the compiler of C; --table: prints what was found instead. Skipped (77) where
+kernels were not compiled, or there is no cuobjdump. Instructions are looked at for sm_80; with
+PC_TEST_LONG in the environment, for all devices.
 """
 import collections
 import fnmatch
 import glob
 import os
 import re
+import shutil
 import subprocess
 import sys
 import tempfile
 
-import kernel_table
-
-# Of a multiprocessor: shared memory in KiB; the rest is the same for all three.
-SHARED = {"sm_80": 164, "sm_90": 228, "sm_100": 228}
-REGISTERS, WARPS, BLOCKS, RESERVED = 65536, 64, 32, 1024
+# Of a multiprocessor: KiB of shared memory, warps, blocks; registers are the same for all. Then the
+# bytes of registers that a kernel may spill: on sm_120 attention over heads of 256 does, outside of
+# its inner loops.
+Device = collections.namedtuple("Device", "shared warps blocks spilled")
+DEVICES = {"sm_80": Device(164, 64, 32, 0), "sm_90": Device(228, 64, 32, 0),
+           "sm_100": Device(228, 64, 32, 0), "sm_120": Device(100, 48, 24, 8)}
+REGISTERS, RESERVED = 65536, 1024 # bytes of shared memory that each block loses
 
 
 def up(number, step):
@@ -32,26 +35,45 @@ def up(number, step):
 
 def blocks_at_once(arch, threads, registers, shared):
     """Registers are given to warps by 256, warps to blocks by 4, shared memory by 128 bytes."""
-    warps = up(threads, 32) // 32
+    device, warps = DEVICES[arch], up(threads, 32) // 32
     by_registers = REGISTERS // up(registers * 32, 256) // 4 * 4 // warps
-    by_shared = SHARED[arch] * 1024 // (up(shared, 128) + RESERVED)
-    return min(BLOCKS, WARPS // warps, by_registers, by_shared)
+    by_shared = device.shared * 1024 // (up(shared, 128) + RESERVED)
+    return min(device.blocks, device.warps // warps, by_registers, by_shared)
 
 
-def read_logs(folder):
-    """What ptxas says: {(kernel, arch): {registers, shared, spilled}}."""
+def wanted_blocks(arch, blocks):
+    """One is enough where shared memory is that of a consumer's device."""
+    return 1 if DEVICES[arch].shared < 128 else int(blocks)
+
+
+def parts_by_arch(text, heading):
+    """(arch, name, what follows the heading) of what cuobjdump prints; the heading has one group,
+    the name of a function."""
+    for part in re.split(r"^arch = ", text, flags=re.M)[1:]:
+        found = re.split(heading, part)
+        for name, body in zip(found[1::2], found[2::2]):
+            yield part.split()[0], name, body
+
+
+def read_usage(text):
+    """Of `cuobjdump -res-usage`: {(kernel, arch): {registers, shared, stack}}. From sm_90 on, what
+    a block loses of shared memory is counted."""
     found = {}
-    for path in glob.glob(os.path.join(folder, "*.fatbin.log")):
-        with open(path, encoding="utf-8") as file:
-            parts = re.split(r"Compiling entry function '(\w+)' for '(\w+)'", file.read())
-        for kernel, arch, text in zip(parts[1::3], parts[2::3], parts[3::3]):
-            shared = re.search(r"(\d+) bytes smem", text)
-            # also of functions that are not part of the kernel, behind it
-            spilled = re.findall(r"(\d+) bytes spill stores, (\d+) bytes spill loads", text)
-            found[kernel, arch] = {
-                "registers": int(re.search(r"Used (\d+) registers", text)[1]),
-                "shared": int(shared[1]) if shared else 0,
-                "spilled": sum(int(stores) + int(loads) for stores, loads in spilled)}
+    for arch, kernel, body in parts_by_arch(text, r"Function (\w+):"):
+        registers, stack, shared = (int(re.search(rf"{word}:(\d+)", body)[1])
+                                    for word in ("REG", "STACK", "SHARED"))
+        lost = RESERVED if shared and arch != "sm_80" else 0
+        found[kernel, arch] = {"registers": registers, "shared": shared - lost, "stack": stack}
+    return found
+
+
+def read_threads(text):
+    """Of `cuobjdump -elf`: {kernel: most threads of a block, or 0 without __launch_bounds__}."""
+    found = {}
+    for _, kernel, body in parts_by_arch(text, r"\n\.nv\.info\.(\w+)\n"):
+        threads = re.search(r"EIATTR_MAX_THREADS\s+Format:\s+\w+\s+Value:\s+0x([0-9a-f]+)",
+                            body.split("\n.")[0])
+        found[kernel] = int(threads[1], 16) if threads else 0
     return found
 
 
@@ -103,22 +125,12 @@ def as_column(loads):
     return " ".join(f"{size}:{count}" for size, count in sorted(loads.items(), reverse=True))
 
 
-def disassemble(folder, tools):
-    """{(kernel, arch): what look_at finds}; empty without the tools."""
-    program = os.path.join(tools, "cuobjdump")
-    found, environment = {}, dict(os.environ, PATH=tools + ":" + os.environ["PATH"])
-    if not os.path.exists(program):
-        print("no cuobjdump: instructions are not looked at (tools/setup.sh --tests fetches it)")
-        return found
-    arches = list(SHARED) if os.environ.get("PC_TEST_LONG") else ["sm_80"]
-    for path in sorted(glob.glob(os.path.join(folder, "*.fatbin"))):
-        for arch in arches:
-            text = subprocess.run([program, "-sass", "-arch", arch, path], env=environment,
-                                  check=True, capture_output=True, text=True).stdout
-            parts = re.split(r"Function : (\w+)", text)
-            for kernel, body in zip(parts[1::2], parts[2::2]):
-                code = re.findall(r"/\*([0-9a-f]{4,})\*/\s+(?:@!?\w+\s+)?([A-Z][^;]*);", body)
-                found[kernel, arch] = look_at([(int(at, 16), words) for at, words in code])
+def read_code(text):
+    """Of `cuobjdump -sass`: {(kernel, arch): what look_at finds}."""
+    found = {}
+    for arch, kernel, body in parts_by_arch(text, r"Function : (\w+)"):
+        code = re.findall(r"/\*([0-9a-f]{4,})\*/\s+(?:@!?\w+\s+)?([A-Z][^;]*);", body)
+        found[kernel, arch] = look_at([(int(at, 16), words) for at, words in code])
     return found
 
 
@@ -165,48 +177,47 @@ def evaluate(compiler, root, expressions):
 class Kernels:
     """What is known of all kernels."""
 
-    def __init__(self, sources, fatbins, tools, cc, cxx):
-        root = os.path.abspath(os.path.join(sources, "../../.."))
-        stub = os.path.join(os.path.dirname(os.path.abspath(__file__)), "entries")
-        compiler = [cxx, "-std=c++17", "-I", stub, "-I", root, "-I", sources]
-        self.bounds = {}
-        for path in sorted(glob.glob(os.path.join(sources, "*.cu"))):
-            stem = os.path.basename(path)[:-3]
-            if not os.path.exists(os.path.join(fatbins, stem + ".fatbin")):
-                print(f"skipped: {stem}.cu is not compiled (target promptcache_cuda_image)")
-                sys.exit(77)
-            for bounds, name, _ in kernel_table.kernels_of(path, compiler):
-                self.bounds[name] = bounds
+    def __init__(self, sources, compiled, tools, cc):
+        root = os.path.abspath(os.path.join(sources, "../.."))
+        self.tools, self.compiled = tools, compiled
         self.limits = read_limits(os.path.join(sources, "limits.txt"))
-        self.values = evaluate(cc, root, sorted(
-            {bounds for bounds in self.bounds.values() if bounds}
-            | {limit[2] for limit in self.limits}))
-        self.compiled, self.code = read_logs(fatbins), disassemble(fatbins, tools)
+        self.values = evaluate(cc, root, sorted({limit[2] for limit in self.limits}))
+        self.usage = read_usage(self.dump("-res-usage"))
+        self.threads = read_threads(self.dump("-elf", "-arch", "sm_80"))
+        chosen = DEVICES if os.environ.get("PC_TEST_LONG") else ["sm_80"]
+        self.code = {}
+        for arch in chosen:
+            self.code |= read_code(self.dump("-sass", "-arch", arch))
+
+    def dump(self, *options):
+        environment = dict(os.environ, PATH=self.tools + ":" + os.environ["PATH"])
+        return subprocess.run(["cuobjdump", *options, self.compiled], env=environment, check=True,
+                              capture_output=True, text=True).stdout
 
     def limit_of(self, kernel):
         return next((limit for limit in self.limits if fnmatch.fnmatch(kernel, limit[1])), None)
 
     def faults_of(self, kernel):
         """Every way in which a kernel misses its line."""
-        limit, bounds = self.limit_of(kernel), self.bounds[kernel]
+        limit, threads = self.limit_of(kernel), self.threads[kernel]
         if not limit:
             yield f"{kernel}: no line of limits.txt fits it"
             return
-        if not bounds:
+        if not threads:
             yield f"{kernel}: it has no __launch_bounds__"
             return
         _, _, shared, blocks, tensor, loads = limit
-        for arch in SHARED:
-            built = self.compiled.get((kernel, arch))
+        for arch in DEVICES:
+            built = self.usage.get((kernel, arch))
             if not built:
                 yield f"{kernel}, {arch}: not compiled"
                 continue
-            if built["spilled"]:
-                yield f"{kernel}, {arch}: {built['spilled']} bytes of registers are spilled"
-            fit = blocks_at_once(arch, self.values[bounds], built["registers"],
+            if built["stack"] > DEVICES[arch].spilled:
+                yield f"{kernel}, {arch}: {built['stack']} bytes of registers are spilled"
+            fit = blocks_at_once(arch, threads, built["registers"],
                                  built["shared"] + self.values[shared])
-            if fit < int(blocks):
-                yield (f"{kernel}, {arch}: {fit} blocks at once, not {blocks} "
+            if fit < wanted_blocks(arch, blocks):
+                yield (f"{kernel}, {arch}: {fit} blocks at once, not {wanted_blocks(arch, blocks)} "
                        f"({built['registers']} registers, "
                        f"{built['shared'] + self.values[shared]} bytes of shared memory)")
             code = self.code.get((kernel, arch))
@@ -217,27 +228,35 @@ class Kernels:
                        f"loads), not {loads}")
 
     def print_table(self):
-        for kernel in sorted(self.bounds):
-            for arch in SHARED:
-                built = self.compiled.get((kernel, arch), {})
+        for kernel in sorted(self.threads):
+            for arch in DEVICES:
+                built = self.usage.get((kernel, arch), {})
                 code = self.code.get((kernel, arch), {})
                 print(f"{kernel:34} {arch:6} {built.get('registers', '?'):>4} registers "
-                      f"{built.get('spilled', '?'):>5} spilled {code.get('tensor', '?'):>4} tensor "
+                      f"{built.get('stack', '?'):>5} spilled {code.get('tensor', '?'):>4} tensor "
                       f"loads {as_column(code.get('loads', {}))}")
 
 
 def main():
-    if len(sys.argv) not in (6, 7):
+    if len(sys.argv) not in (5, 6):
         sys.exit(__doc__)
-    kernels = Kernels(*sys.argv[1:6])
-    if sys.argv[6:] == ["--table"]:
+    sources, compiled, tools, cc = sys.argv[1:5]
+    if not os.path.exists(compiled):
+        print("skipped: kernels are not compiled (target promptcache_cuda_kernels)")
+        sys.exit(77)
+    if not shutil.which("cuobjdump", path=tools + ":" + os.environ["PATH"]):
+        print("skipped: no cuobjdump (tools/setup.sh --tests fetches it)")
+        sys.exit(77)
+    kernels = Kernels(sources, compiled, tools, cc)
+    if sys.argv[5:] == ["--table"]:
         kernels.print_table()
         return
-    faults = [fault for kernel in sorted(kernels.bounds) for fault in kernels.faults_of(kernel)]
+    faults = [fault for kernel in sorted(kernels.threads) for fault in kernels.faults_of(kernel)]
     faults += [f"limits.txt:{number}: no kernel is called {pattern}"
                for number, pattern, *_ in kernels.limits
-               if not fnmatch.filter(kernels.bounds, pattern)]
-    print("\n".join(faults) or f"{len(kernels.bounds)} kernels on {len(SHARED)} devices: no fault")
+               if not fnmatch.filter(kernels.threads, pattern)]
+    print("\n".join(faults) or
+          f"{len(kernels.threads)} kernels on {len(DEVICES)} devices: no fault")
     sys.exit(bool(faults))
 
 

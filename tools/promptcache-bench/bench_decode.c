@@ -263,9 +263,9 @@ static int run_all(bench *b, const command *about)
             return usage_error(about, "--prefix: multiples of %d", STRETCH);
     code = load(b, about);
     if (code == EXIT_OK && !b->a->json)
-        printf("%u threads, %.1f GB/s, %.0f GFLOP/s\nbatch  prefix  suffix    step ms   tokens/s   "
+        printf("%s, %.1f GB/s, %.0f GFLOP/s\nbatch  prefix  suffix    step ms   tokens/s   "
                "unshared   speedup no attent. reached   bound ms  reached\n",
-               machine_threads(), b->m.read_rate / 1e9, b->m.flop_rate / 1e9);
+               b->m.machine.name, b->m.machine.read_rate / 1e9, b->m.machine.flop_rate / 1e9);
     for (size_t i = 0; i < batches && code == EXIT_OK; i++)
         for (size_t j = 0; j < prefixes && code == EXIT_OK; j++)
             code = measure(b, (size_t)batch[i], (size_t)prefix[j]);

@@ -1,16 +1,18 @@
-/* CUDA's runtime as a benchmark needs it, and two measurements of the device itself. */
+/* CUDA's runtime as a benchmark needs it, and measurements of the device itself. */
 #include "bench_device.h"
 
 #include <cuda_runtime_api.h>
 #include <math.h>
 #include <stdint.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "bench_peak.h"
+#include "machine.h"
 #include "program.h"
 
-enum { TIMES = 5, ROUNDS = 4096, BLOCKS_EACH = 4 };
+enum { TIMES = 5, ROUNDS = 4096, BLOCKS_EACH = 4, LAUNCHES = 1000, HOST_BYTES = 64 << 20 };
 
 /* An exit code: EXIT_OK, or that of a message about the call. */
 static int check(cudaError_t error, const char *call)
@@ -126,6 +128,87 @@ int bench_device_byte_rate(bench_device *d, double *rate)
     return code;
 }
 
+/* Wall time, for a copy from pageable memory is partly work of the host. */
+static int time_host_copies(bench_device *d, void *host, void *there, int to_device, double *rate)
+{
+    double best = INFINITY;
+    for (int i = 0; i <= TIMES; i++) {
+        double began = machine_now();
+        TRY(to_device ? bench_device_copy(d, there, host, HOST_BYTES)
+                      : bench_device_copy(d, host, there, HOST_BYTES));
+        double seconds = machine_now() - began;
+        best = i && seconds < best ? seconds : best;
+    }
+    *rate = HOST_BYTES / best;
+    return EXIT_OK;
+}
+
+int bench_device_host_rate(bench_device *d, int pinned, int to_device, double *rate)
+{
+    void *host = NULL, *there = NULL;
+    int code = pinned ? CALL(cudaMallocHost, (&host, HOST_BYTES)) : EXIT_OK;
+    if (!pinned && !(host = malloc(HOST_BYTES)))
+        code = plain_error("no %d MiB of memory", HOST_BYTES >> 20);
+    if (code == EXIT_OK)
+        code = bench_device_take(d, HOST_BYTES, &there);
+    if (code == EXIT_OK) {
+        memset(host, 1, HOST_BYTES);
+        code = time_host_copies(d, host, there, to_device, rate);
+    }
+    bench_device_give(d, there);
+    if (pinned)
+        cudaFreeHost(host);
+    else
+        free(host);
+    return code;
+}
+
+/* 1: the device has the kernel. */
+static int has(const void *kernel)
+{
+    struct cudaFuncAttributes is;
+    if (!cudaFuncGetAttributes(&is, kernel))
+        return 1;
+    cudaGetLastError();
+    return 0;
+}
+
+static const void *nothing(void)
+{
+    return (const void *)(uintptr_t)bench_nothing;
+}
+
+static int launch_nothing(bench_device *d, int times)
+{
+    const dim3 one = {1, 1, 1};
+    for (int i = 0; i < times; i++)
+        TRY(CALL(cudaLaunchKernel, (nothing(), one, one, NULL, 0, stream_of(d))));
+    return EXIT_OK;
+}
+
+int bench_device_launches(bench_device *d, bench_launches *us)
+{
+    double seconds, began;
+    *us = (bench_launches){INFINITY, INFINITY, INFINITY};
+    if (!has(nothing()))
+        return EXIT_OK;
+    for (int i = 0; i <= TIMES; i++) { /* the first one warms up */
+        TRY(bench_device_begin(d));
+        began = machine_now();
+        TRY(launch_nothing(d, LAUNCHES));
+        us->host = 1e6 * (machine_now() - began) / LAUNCHES;
+        TRY(bench_device_end(d, &seconds));
+        us->device = 1e6 * seconds / LAUNCHES;
+    }
+    began = machine_now();
+    for (int i = 0; i < LAUNCHES; i++) {
+        TRY(launch_nothing(d, 1));
+        TRY(CALL(cudaStreamSynchronize, (stream_of(d))));
+    }
+    us->waited = 1e6 * (machine_now() - began) / LAUNCHES;
+    return EXIT_OK;
+}
+
 static const void *peak(void)
 {
     return (const void *)(uintptr_t)bench_peak;
@@ -149,14 +232,11 @@ static int time_products(bench_device *d, unsigned blocks, float *out, double *r
 
 int bench_device_flop_rate(bench_device *d, double *rate)
 {
-    struct cudaFuncAttributes is;
     unsigned blocks = d->multiprocessors * BLOCKS_EACH;
     void *out;
     *rate = INFINITY;
-    if (cudaFuncGetAttributes(&is, peak())) {
-        cudaGetLastError();
+    if (!has(peak()))
         return EXIT_OK;
-    }
     TRY(bench_device_take(d, blocks * BENCH_PEAK_THREADS * sizeof(float), &out));
     int code = time_products(d, blocks, out, rate);
     bench_device_give(d, out);

@@ -29,6 +29,15 @@ int bench_device_end(bench_device *d, double *seconds);
 
 /* Bytes a second of a copy within the device, those read and those written. */
 int bench_device_byte_rate(bench_device *d, double *rate);
+/* Bytes a second between host memory, pinned or pageable, and the device, from queueing a copy
+ * until it is done. */
+int bench_device_host_rate(bench_device *d, int pinned, int to_device, double *rate);
+/* Microseconds of an empty kernel: of the host to queue one, of the device where many are queued,
+ * and of one from queueing it until the host knows that it is done. INFINITY: as below. */
+typedef struct bench_launches {
+    double host, device, waited;
+} bench_launches;
+int bench_device_launches(bench_device *d, bench_launches *us);
 /* Operations a second of products by mma.sync, bf16 with sums in fp32, all operands in registers;
  * INFINITY: the device has not got the kernel. */
 int bench_device_flop_rate(bench_device *d, double *rate);

@@ -332,9 +332,9 @@ static int run(bench *b)
     if (code == EXIT_OK && !b->a->json)
         printf("%s, %ld turns; %.0f GFLOP/s, %.1f GB/s measured\n%6s %6s %11s %11s %8s %8s %7s "
                "%23s %23s %9s %7s %7s\n",
-               b->model.info.architecture, b->a->repeats, b->model.flop_rate / 1e9,
-               b->model.read_rate / 1e9, "length", "batch", "full us", "hit us", "speedup", "bound",
-               "% of it", "miss, %", "off, %", "features", "search", "maps");
+               b->model.info.architecture, b->a->repeats, b->model.machine.flop_rate / 1e9,
+               b->model.machine.read_rate / 1e9, "length", "batch", "full us", "hit us", "speedup",
+               "bound", "% of it", "miss, %", "off, %", "features", "search", "maps");
     for (size_t l = 0; l < b->length_count; l++)
         for (size_t k = 0; k < b->batch_count && code == EXIT_OK; k++)
             code = one_row(b, l, k);

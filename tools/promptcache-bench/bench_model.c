@@ -3,8 +3,41 @@
 
 #include <promptcache/bench.h>
 #include <math.h>
+#include <stdio.h>
+#include <string.h>
 
+#include "bench_device.h"
+#include "input.h"
 #include "machine.h"
+
+static int measure_device(bench_machine *m)
+{
+    bench_device device;
+    int code = bench_device_open(&device);
+    snprintf(m->name, sizeof m->name, "%.79s", device.name);
+    if (code == EXIT_OK)
+        code = bench_device_byte_rate(&device, &m->read_rate);
+    if (code == EXIT_OK)
+        code = bench_device_flop_rate(&device, &m->flop_rate);
+    bench_device_close(&device);
+    return code;
+}
+
+int bench_machine_measure(bench_machine *m, uint32_t compute)
+{
+    const char *backend = program_variable("PC_BACKEND");
+    m->is_peak = compute == PC_DTYPE_BF16;
+    if (backend && !strncmp(backend, "cuda", 4)) {
+        int code = measure_device(m);
+        m->is_peak = m->is_peak && isfinite(m->flop_rate);
+        return code;
+    }
+    m->is_peak = m->is_peak || compute == PC_DTYPE_F32;
+    snprintf(m->name, sizeof m->name, "%u threads", machine_threads());
+    m->read_rate = machine_read_rate(machine_threads());
+    m->flop_rate = machine_flop_rate(machine_threads(), compute);
+    return EXIT_OK;
+}
 
 int bench_model_open(bench_model *b, const bench_model_options *options, const command *about)
 {
@@ -34,9 +67,7 @@ int bench_model_open(bench_model *b, const bench_model_options *options, const c
         if (pc_model_load(&b->tokenizer, b->context, options->tokenizer, &o) < 0)
             return model_error(options->tokenizer, "--tokenizer takes what --model takes");
     }
-    b->read_rate = machine_read_rate(machine_threads());
-    b->flop_rate = machine_flop_rate(machine_threads(), b->info.compute);
-    return EXIT_OK;
+    return bench_machine_measure(&b->machine, b->info.compute);
 }
 
 void bench_model_close(bench_model *b)
@@ -61,10 +92,10 @@ double bench_bound(const bench_model *b, const pass_work *w)
     double width = (double)info->heads * info->head_dim * info->layers;
     double head = w->logits > 0 ? (double)info->head_bytes : 0;
     double flops = w->rows * (double)info->token_flops + w->logits * (double)info->head_flops;
-    return machine_bound_of(bench_layer_bytes(info, w->rows) + head, b->read_rate, flops,
-                            b->flop_rate)
+    return machine_bound_of(bench_layer_bytes(info, w->rows) + head, b->machine.read_rate, flops,
+                            b->machine.flop_rate)
                .least
-           + machine_bound_of((double)info->kv_bytes_per_token * w->keys, b->read_rate,
-                              4 * w->pairs * width, b->flop_rate)
+           + machine_bound_of((double)info->kv_bytes_per_token * w->keys, b->machine.read_rate,
+                              4 * w->pairs * width, b->machine.flop_rate)
                  .least;
 }

@@ -2,6 +2,8 @@
 #ifndef BENCH_MODEL_H
 #define BENCH_MODEL_H
 
+#include <stdint.h>
+
 #include "program.h"
 
 typedef struct bench_model_options {
@@ -27,12 +29,21 @@ typedef struct bench_model_options {
     }
 /* clang-format on */
 
+/* What computes: the CPU, or the first GPU where PC_BACKEND says cuda. */
+typedef struct bench_machine {
+    char name[80];
+    double read_rate, flop_rate; /* bytes, operations a second, measured (machine.h) */
+    int is_peak; /* 0: operations in another format are faster than those of the model */
+} bench_machine;
+/* compute: the number format of the products. An exit code. */
+int bench_machine_measure(bench_machine *machine, uint32_t compute);
+
 typedef struct bench_model {
     pc_context *context;
     pc_model *model;
     pc_model *tokenizer; /* NULL: the model itself */
     pc_model_info info;
-    double read_rate, flop_rate; /* measured (machine.h) */
+    bench_machine machine;
 } bench_model;
 
 /* An exit code; close the model in any case. */

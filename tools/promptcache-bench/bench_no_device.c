@@ -48,6 +48,18 @@ int bench_device_byte_rate(bench_device *d, double *rate)
     return bench_device_open(d);
 }
 
+int bench_device_host_rate(bench_device *d, int pinned, int to_device, double *rate)
+{
+    (void)pinned, (void)to_device, (void)rate;
+    return bench_device_open(d);
+}
+
+int bench_device_launches(bench_device *d, bench_launches *us)
+{
+    (void)us;
+    return bench_device_open(d);
+}
+
 int bench_device_flop_rate(bench_device *d, double *rate)
 {
     (void)rate;

@@ -93,30 +93,25 @@ typedef struct result {
     double beyond; /* bytes */
 } result;
 
-static result sum_up(const arguments *a, const bench *b, double *full, double *cached,
-                     double *assemble, double low, double high)
+static result sum_up(const arguments *a, const bench *b, const bench_machine *machine, double *full,
+                     double *cached, double *assemble)
 {
     size_t n = (size_t)a->repeats;
-    double peak_memory = memory_peak(); /* before the next lines allocate */
     double ctx = (double)a->context, fresh = (double)a->fresh, reading;
     double full_flops = linear_flops(b, ctx) + attention_flops(b, ctx / 2) * ctx;
     double new_flops = linear_flops(b, fresh) + attention_flops(b, ctx - fresh / 2) * fresh;
     result r = {.full = 1e3 * median(full, n),
                 .cached = 1e3 * median(cached, n),
-                .low = 1e3 * low,
-                .high = 1e3 * high,
                 .assemble = 1e3 * median(assemble, n)};
     r.pace = 1e3 * full_flops / r.full;
-    r.peak_known = b->info.compute == PC_DTYPE_F32 || b->info.compute == PC_DTYPE_BF16;
-    r.peak = r.peak_known ? machine_flop_rate(machine_threads(), b->info.compute) : r.pace;
-    r.read_rate = machine_read_rate(machine_threads());
+    r.peak_known = machine->is_peak;
+    r.peak = r.peak_known ? machine->flop_rate : r.pace;
+    r.read_rate = machine->read_rate;
     reading = 1e-3 * r.read_rate; /* bytes a millisecond */
     r.of_full = machine_bound_of(read_bytes(b, ctx), reading, full_flops, 1e-3 * r.peak);
     r.of_cached = machine_bound_of(read_bytes(b, fresh), reading, new_flops, 1e-3 * r.peak);
     r.paced = machine_bound_of(read_bytes(b, fresh), reading, new_flops, 1e-3 * r.pace).least
               / r.cached;
-    r.beyond = peak_memory - (double)b->info.weight_bytes
-               - 2 * (double)b->info.kv_bytes_per_token * ctx;
     return r;
 }
 
@@ -151,6 +146,23 @@ static void print_result(const arguments *a, const result *r)
            r->beyond / 1e6);
 }
 
+static int report(const arguments *a, const bench *b, double *full, double *cached,
+                  double *assemble, double low, double high)
+{
+    double peak_memory = memory_peak(); /* before the next lines allocate */
+    bench_machine machine;
+    int code = bench_machine_measure(&machine, b->info.compute);
+    if (code != EXIT_OK)
+        return code;
+    result r = sum_up(a, b, &machine, full, cached, assemble);
+    r.low = 1e3 * low;
+    r.high = 1e3 * high;
+    r.beyond = peak_memory - (double)b->info.weight_bytes
+               - 2 * (double)b->info.kv_bytes_per_token * (double)a->context;
+    print_result(a, &r);
+    return EXIT_OK;
+}
+
 static int measure(const arguments *a, bench *b)
 {
     double full[64], cached[64], assemble[64], low = 1e30, high = 0;
@@ -176,10 +188,8 @@ static int measure(const arguments *a, bench *b)
             fprintf(stderr, "run %ld: cached %.1f ms, full %.1f ms\n", i + 1, 1e3 * cached[i],
                     1e3 * full[i]);
     }
-    if (code == EXIT_OK) {
-        result r = sum_up(a, b, full, cached, assemble, low, high);
-        print_result(a, &r);
-    }
+    if (code == EXIT_OK)
+        code = report(a, b, full, cached, assemble, low, high);
     return code;
 }
 

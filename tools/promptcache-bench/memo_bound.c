@@ -149,8 +149,8 @@ void memo_parts_of(const bench_model *b, const memo_shape *s, double full_us, do
     if (out->attend_us > full_us) /* a very short prefill */
         out->attend_us = full_us;
     out->qk_us = (full_us - out->attend_us) * qk_flops(b) / (double)b->info.token_flops;
-    flops *= layers / b->flop_rate;
-    bytes *= layers / b->read_rate;
+    flops *= layers / b->machine.flop_rate;
+    bytes *= layers / b->machine.read_rate;
     out->values_us = 1e6 * (flops > bytes ? flops : bytes);
     out->bound_us = full_us - out->attend_us - out->qk_us + out->values_us;
 }

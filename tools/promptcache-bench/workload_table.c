@@ -11,8 +11,8 @@ void print_head(const comparison *c)
 {
     if (c->options->json)
         return;
-    printf("%u threads, %.1f GB/s, %.0f GFLOP/s\n", machine_threads(), c->model.read_rate / 1e9,
-           c->model.flop_rate / 1e9);
+    printf("%s, %.1f GB/s, %.0f GFLOP/s\n", c->model.machine.name, c->model.machine.read_rate / 1e9,
+           c->model.machine.flop_rate / 1e9);
     if (c->fixed_name)
         printf("%-9s ", c->fixed_name);
     printf("%-9s %-12s %9s %9s %9s %10s %9s", c->x_name, "method", "prepared", "seconds", "prefill",

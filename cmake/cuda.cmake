@@ -3,8 +3,9 @@
 # headers to compile and links nothing of CUDA: tests link a fake device instead.
 set(PC_WITH_CUDA AUTO CACHE STRING "the backend for NVIDIA GPUs: AUTO, ON or OFF")
 set_property(CACHE PC_WITH_CUDA PROPERTY STRINGS AUTO ON OFF)
-set(PC_HAVE_CUDA OFF)         # kernels can be compiled, and the module linked
+set(PC_HAVE_NVCC OFF)         # kernels can be compiled
 set(PC_HAVE_CUDA_HEADERS OFF) # those of the runtime and of cuBLASLt, in PC_CUDA_INCLUDE
+set(PC_HAVE_CUDA OFF)         # all of the backend can be built
 set(cuda ${PROJECT_SOURCE_DIR}/cuda)
 set(fetched ${PROJECT_SOURCE_DIR}/build/nvcc/nvidia/cu13) # PyPI's toolkit, by tools/setup.sh
 
@@ -58,10 +59,8 @@ if(NOT reason AND NOT CMAKE_CUDA_COMPILER_ID STREQUAL "NVIDIA")
 elseif(NOT reason AND CMAKE_CUDA_COMPILER_VERSION VERSION_LESS 12.8) # sm_100, sm_120
   set(reason "nvcc is of CUDA ${CMAKE_CUDA_COMPILER_VERSION}, at least 12.8 is needed")
 elseif(NOT reason)
+  set(PC_HAVE_NVCC ON)
   find_package(CUDAToolkit QUIET)
-  if(NOT TARGET CUDA::cudart_static OR NOT TARGET CUDA::cublasLt)
-    set(reason "no libcudart_static.a and libcublasLt.so were found beside nvcc")
-  endif()
 endif()
 
 find_path(PC_CUDA_INCLUDE cublasLt.h HINTS ${CUDAToolkit_INCLUDE_DIRS}
@@ -71,10 +70,14 @@ if(PC_CUDA_INCLUDE AND EXISTS ${PC_CUDA_INCLUDE}/cuda_runtime_api.h
     AND EXISTS ${PC_CUDA_INCLUDE}/crt/host_defines.h)
   set(PC_HAVE_CUDA_HEADERS ON)
 elseif(NOT reason)
-  set(reason "no cublasLt.h and cuda_runtime_api.h were found together")
+  set(reason "cublasLt.h was not found, with cuda_runtime_api.h beside it")
 endif()
-if(NOT reason)
+if(NOT reason AND TARGET CUDA::cudart_static AND TARGET CUDA::cublasLt)
   set(PC_HAVE_CUDA ON)
+elseif(NOT reason)
+  set(reason "libcudart_static.a and libcublasLt.so were not found beside nvcc")
+endif()
+if(PC_HAVE_CUDA)
   message(STATUS "promptcache: CUDA ON (${CMAKE_CUDA_COMPILER} ${CMAKE_CUDA_COMPILER_VERSION})")
 elseif(PC_WITH_CUDA STREQUAL "ON")
   message(FATAL_ERROR "PC_WITH_CUDA=ON, but ${reason}")
@@ -92,22 +95,24 @@ if(PC_HAVE_CUDA_HEADERS)
   target_link_libraries(promptcache_cuda_host PUBLIC promptcache_attn)
 endif()
 
+# The host launches kernels by cudaLaunchKernel: their stubs are never called, and need no C++
+# library. Compressed for size, kernels are a fifth as large.
+if(PC_HAVE_NVCC)
+  set(PC_CUDA_OPTIONS -lineinfo --compress-mode=size
+    -Xcompiler=-Wall,-fno-exceptions,-fno-threadsafe-statics
+    $<$<BOOL:${PC_WERROR}>:--Werror=all-warnings>)
+  file(GLOB PC_CUDA_KERNELS CONFIGURE_DEPENDS ${cuda}/kernels/*.cu)
+  add_library(promptcache_cuda_kernels STATIC EXCLUDE_FROM_ALL ${PC_CUDA_KERNELS})
+  target_compile_options(promptcache_cuda_kernels PRIVATE ${PC_CUDA_OPTIONS})
+  target_include_directories(promptcache_cuda_kernels PRIVATE
+    ${PROJECT_SOURCE_DIR} ${PROJECT_SOURCE_DIR}/lib ${cuda}/kernels)
+  set_target_properties(promptcache_cuda_kernels PROPERTIES CUDA_STANDARD 17
+    CUDA_STANDARD_REQUIRED ON CUDA_EXTENSIONS OFF CUDA_VISIBILITY_PRESET hidden)
+endif()
+
 # The plug-in module. It is never linked in, and the library does not depend on it. Its kernels take
 # minutes of a core to compile, so that only PC_WITH_CUDA=ON has it in `all` and installs it.
 if(PC_HAVE_CUDA)
-  file(GLOB PC_CUDA_KERNELS CONFIGURE_DEPENDS ${cuda}/kernels/*.cu)
-  add_library(promptcache_cuda_kernels STATIC EXCLUDE_FROM_ALL ${PC_CUDA_KERNELS})
-  target_include_directories(promptcache_cuda_kernels PRIVATE
-    ${PROJECT_SOURCE_DIR} ${PROJECT_SOURCE_DIR}/lib ${cuda}/kernels)
-  # Compressed for size, kernels are a fifth as large. The host launches them by cudaLaunchKernel:
-  # their stubs are never called, and need no C++ library.
-  set(PC_CUDA_OPTIONS -O3 -lineinfo --compress-mode=size
-    -Xcompiler=-Wall,-fno-exceptions,-fno-threadsafe-statics
-    $<$<BOOL:${PC_WERROR}>:--Werror=all-warnings>)
-  target_compile_options(promptcache_cuda_kernels PRIVATE ${PC_CUDA_OPTIONS})
-  set_target_properties(promptcache_cuda_kernels PROPERTIES CUDA_STANDARD 17
-    CUDA_STANDARD_REQUIRED ON CUDA_EXTENSIONS OFF CUDA_VISIBILITY_PRESET hidden)
-
   promptcache_module(cuda SOURCES ${cuda}/backend_cuda_module.c
     USES promptcache_cuda_host promptcache_cuda_kernels LINKS CUDA::cudart_static CUDA::cublasLt)
   if(PC_HAVE_ONEDNN) # the copy of the CPU's backend does without

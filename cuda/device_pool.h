@@ -5,7 +5,7 @@
 
 #include "cuda/device.h"
 
-enum { PC__CUDA_ALIGNMENT = 512 }; /* of every part, at least 256 of them by the runtime */
+enum { PC__CUDA_ALIGNMENT = 256 }; /* of every part, as the runtime promises */
 
 typedef struct pc__cuda_pool pc__cuda_pool; /* any thread */
 typedef struct pc__cuda_pool_sizes {

@@ -190,14 +190,18 @@ void pc__cuda_scratch_give(pc__cuda_stream *stream, void *block)
 /* Uploads of tables go through memory that is used again: a graph would play it later. */
 static pc_status check_queue(const pc__cuda_stream *stream, cudaStream_t queue)
 {
-    enum cudaStreamCaptureStatus captured;
+    enum cudaStreamCaptureStatus captured = cudaStreamCaptureStatusNone;
     int number = stream->device->number;
     PC__TRY_RETURN(PC__CUDA(cudaStreamGetDevice, (queue, &number)));
     if (number != stream->device->number)
         return pc__fail(PC_ERR_INVALID, "the stream belongs to CUDA device %d", number);
-    PC__TRY_RETURN(PC__CUDA(cudaStreamIsCapturing, (queue, &captured)));
-    if (captured != cudaStreamCaptureStatusNone)
-        return pc__fail(PC_ERR_UNSUPPORTED, "the stream is being captured into a graph");
+    cudaError_t result = cudaStreamIsCapturing(queue, &captured);
+    if (result == cudaErrorStreamCaptureImplicit || captured != cudaStreamCaptureStatusNone) {
+        cudaGetLastError();
+        return pc__fail(PC_ERR_UNSUPPORTED, "the stream, or one that the default stream waits for, "
+                                            "is being captured into a graph");
+    }
+    PC__TRY_RETURN(pc__cuda_check(result, "cudaStreamIsCapturing"));
     return PC__CUDA(cudaStreamWaitEvent, (queue, stream->behind, 0));
 }
 
@@ -246,7 +250,8 @@ int pc__cuda_stream_rests(const pc__cuda_stream *stream)
     if (pc__cuda_enter(&before, stream->device) < 0)
         return 0;
     cudaError_t result = cudaEventQuery(stream->behind);
-    cudaGetLastError(); /* that it is not done is no error of the application's */
+    if (result != cudaSuccess)
+        cudaGetLastError(); /* that it is not done is no error of the application's */
     pc__cuda_leave(&before);
     return result == cudaSuccess;
 }

@@ -363,9 +363,14 @@ static pc_status choose_layer(pc__cuda_gemm *gemm)
         PC__TRY_RETURN(pad(gemm));
         PC__TRY_RETURN(choose(&gemm->choices, gemm, &gemm->shape));
     }
+    if (!gemm->choices) { /* our own kernel takes what was given */
+        pc__cuda_pool_give(gemm->blas->pool, gemm->own);
+        gemm->own = NULL;
+        return PC_OK;
+    }
     pc__cuda_gemm_shape two = gemm->shape;
     two.pair = 1;
-    return gemm->bias || !gemm->choices ? PC_OK : choose(&gemm->pairs, gemm, &two);
+    return gemm->bias ? PC_OK : choose(&gemm->pairs, gemm, &two);
 }
 
 static pc_status describe(pc__cuda_gemm *gemm)

@@ -47,6 +47,7 @@ function(pc_add_cuda_test name)
   endif()
 endfunction()
 
+pc_add_cuda_test(test_cuda_fake ON_DEVICE SOURCES test_cuda_fake.c)
 pc_add_cuda_test(test_cuda_stream ON_DEVICE SOURCES test_cuda_stream.c)
 pc_add_cuda_test(test_cuda_pool ON_DEVICE SOURCES test_cuda_pool.c)
 pc_add_cuda_test(test_cuda_launch SOURCES test_cuda_launch.c)

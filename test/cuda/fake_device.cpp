@@ -10,8 +10,9 @@
 
 namespace fake {
 
-/* Addresses are not short, as on a real device: gaps between allocations take no memory. */
-enum { SPACE = 4 };
+/* Addresses are not short, as on a real device: gaps between allocations, and parts of pools that are
+ * about to come back, take no memory. */
+enum { SPACE = 8 };
 enum { ALIGNMENT = 512, GAP = 512 };
 /* What an allocation begins with, before it is written and after it was given back: NaN. All of a
  * large one would take most of a test's time. */

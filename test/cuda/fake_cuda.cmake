@@ -1,4 +1,5 @@
-# The fake device, what tests of the backend share, and the tests that need no kernel of the library.
+# The fake device, what tests of the backend share, and the tests that need no kernel of the
+# library.
 
 # pc_fake_cuda: the functions of CUDA's runtime and of cuBLASLt that the backend calls.
 add_library(pc_fake_cuda_objects OBJECT

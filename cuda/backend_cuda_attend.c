@@ -261,7 +261,7 @@ pc_status pc__cuda_op_attend(pc__stream *stream, pc__row_plan *plan, const pc__a
     return queue_attention(&a, plan, layer, NULL);
 }
 
-static pc_status check_places(const pc__cuda_device *device, const pc__floats *q,
+static pc_status check_addresses(const pc__cuda_device *device, const pc__floats *q,
                               const pc__floats *out, const pc__floats *lse)
 {
     PC__TRY_RETURN(pc__cuda_check_pointer(device, q, "q"));
@@ -277,7 +277,7 @@ pc_status pc__cuda_op_attend_queued(pc__backend *backend, const pc__queue *queue
 {
     const pc__cuda_plan *made = plan->device;
     pc__cuda_visitor *visitor = made ? made->visitor : NULL;
-    PC__TRY_RETURN(check_places(pc__cuda_backend_of(backend)->device, q, out, lse));
+    PC__TRY_RETURN(check_addresses(pc__cuda_backend_of(backend)->device, q, out, lse));
     if (!visitor)
         PC__TRY_RETURN(
             pc__cuda_visitor_take(&visitor, pc__cuda_backend_of(backend), queue->handle));

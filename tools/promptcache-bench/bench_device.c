@@ -146,7 +146,7 @@ static int time_host_copies(bench_device *d, void *host, void *there, int to_dev
 int bench_device_host_rate(bench_device *d, int pinned, int to_device, double *rate)
 {
     void *host = NULL, *there = NULL;
-    int code = pinned ? CALL(cudaMallocHost, (&host, HOST_BYTES)) : EXIT_OK;
+    int code = pinned ? CALL(cudaHostAlloc, (&host, HOST_BYTES, cudaHostAllocDefault)) : EXIT_OK;
     if (!pinned && !(host = malloc(HOST_BYTES)))
         code = plain_error("no %d MiB of memory", HOST_BYTES >> 20);
     if (code == EXIT_OK)

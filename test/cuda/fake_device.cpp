@@ -10,8 +10,8 @@
 
 namespace fake {
 
-/* Addresses are not short, as on a real device: gaps between allocations, and parts of pools that are
- * about to come back, take no memory. */
+/* Addresses are not short, as on a real device: gaps between allocations, and parts of pools that
+ * are about to come back, take no memory. */
 enum { SPACE = 8 };
 enum { ALIGNMENT = 512, GAP = 512 };
 /* What an allocation begins with, before it is written and after it was given back: NaN. All of a

@@ -17,7 +17,8 @@ namespace fake {
     X(cudaErrorInsufficientDriver)                                                                 \
     X(cudaErrorDevicesUnavailable)                                                                 \
     X(cudaErrorNoDevice)                                                                           \
-    X(cudaErrorInvalidDevice) X(cudaErrorInvalidDeviceFunction) X(cudaErrorNoKernelImageForDevice) \
+    X(cudaErrorInvalidDevice)                                                                      \
+    X(cudaErrorInvalidDeviceFunction) X(cudaErrorNoKernelImageForDevice)                           \
         X(cudaErrorECCUncorrectable) X(cudaErrorNvlinkUncorrectable)                               \
             X(cudaErrorUnsupportedPtxVersion) X(cudaErrorInvalidResourceHandle)                    \
                 X(cudaErrorIllegalState) X(cudaErrorNotReady) X(cudaErrorIllegalAddress)           \

@@ -332,7 +332,11 @@ static pc_status linear_join(pc__backend *backend, pc__linear *const *linears, s
 
 static void *take(pc__backend *backend, size_t bytes)
 {
-    return far_take(&((far_backend *)backend)->memory, bytes);
+    void *memory;
+    do
+        memory = far_take(&((far_backend *)backend)->memory, bytes);
+    while (!memory && pc__kv_mirrors_drop(backend, bytes));
+    return memory;
 }
 
 static void give(pc__backend *backend, void *memory)

@@ -230,6 +230,10 @@ struct pc__backend_ops {
     void (*copy)(pc__stream *stream, void *to, const void *from, size_t bytes);
     void (*zero)(pc__stream *stream, void *to, size_t bytes);
 
+    /* The number format of linear layers, of tables and of K and V, where the application names
+     * none: PC_DTYPE_F32, BF16 or F16. weights: that of the largest matrix of the model; 0: another
+     * one, such as a quantised one. */
+    uint32_t (*default_compute)(const pc__backend *backend, uint32_t weights);
     /* Linear layers. compute: PC_DTYPE_F32, or PC_DTYPE_BF16 (weights and inputs are rounded to
      * bf16, sums are fp32), or PC_DTYPE_F16 if that is a default of the backend. A quantised source
      * is computed as it is, whatever `compute` says: integer products with inputs of 8 bits, 16 in

@@ -60,7 +60,7 @@ static void remove_unused(pc__kv_mirrors *all, pc__kv_mirror *m)
     *(m->after ? &m->after->before : &all->newest) = m->before;
 }
 
-/* Nobody holds it, and the caller owns it. */
+/* Nobody holds it, and the caller owns it and frees it. */
 static void take_out(pc__kv_mirrors *all, pc__kv_mirror *m)
 {
     remove_unused(all, m);
@@ -68,7 +68,7 @@ static void take_out(pc__kv_mirrors *all, pc__kv_mirror *m)
     all->bytes -= pc__kv_device_bytes(&m->device);
 }
 
-/* The oldest ones of at least `bytes`, chained by `after`. */
+/* The oldest ones of at least `bytes`, chained by `after`, which the caller frees. */
 static pc__kv_mirror *take_oldest(pc__kv_mirrors *all, size_t bytes)
 {
     pc__kv_mirror *taken = NULL, *next;
@@ -83,6 +83,7 @@ static pc__kv_mirror *take_oldest(pc__kv_mirrors *all, size_t bytes)
         m->after = taken;
         taken = m;
     }
+    all->going += taken != NULL;
     return taken;
 }
 
@@ -91,23 +92,48 @@ static size_t over_budget(const pc__kv_mirrors *all, size_t more)
     return all->budget && all->bytes + more > all->budget ? all->bytes + more - all->budget : 0;
 }
 
-/* Whether a run's states must be zeroed is known only at its end, so all are. */
-static int free_taken(pc__kv_mirror *taken)
+/* Of at least one mirror; the context may end with the last. */
+static void free_mirrors(pc__kv_mirror *taken, int zero)
 {
-    int any = taken != NULL;
+    pc__backend *backend = taken->device.backend;
+    pc__context_ref(backend->context);
     for (pc__kv_mirror *next; taken; taken = next) {
         next = taken->after;
-        pc__kv_device_free(&taken->device, 1);
+        pc__kv_device_free(&taken->device, zero);
     }
-    return any;
+    pthread_mutex_lock(&backend->mirrors.lock);
+    backend->mirrors.going--;
+    pthread_cond_broadcast(&backend->mirrors.changed);
+    pthread_mutex_unlock(&backend->mirrors.lock);
+    pc__context_unref(backend->context);
+}
+
+/* Whether a run's states must be zeroed is known only at its end, so those of all are. */
+static void free_taken(pc__kv_mirror *taken)
+{
+    if (taken)
+        free_mirrors(taken, 1);
+}
+
+/* Under the lock, when none could be taken: those in the list are their runs' freers'. 0: no thread
+ * gives memory back. */
+static int await_others_memory(pc__kv_mirrors *all)
+{
+    if (!all->oldest && !all->going)
+        return 0;
+    pthread_cond_wait(&all->changed, &all->lock);
+    return 1;
 }
 
 int pc__kv_mirrors_drop(pc__backend *backend, size_t bytes)
 {
-    pthread_mutex_lock(&backend->mirrors.lock);
-    pc__kv_mirror *taken = take_oldest(&backend->mirrors, bytes ? bytes : 1);
-    pthread_mutex_unlock(&backend->mirrors.lock);
-    return free_taken(taken);
+    pc__kv_mirrors *all = &backend->mirrors;
+    pthread_mutex_lock(&all->lock);
+    pc__kv_mirror *taken = take_oldest(all, bytes ? bytes : 1);
+    int any = taken || await_others_memory(all);
+    pthread_mutex_unlock(&all->lock);
+    free_taken(taken);
+    return any;
 }
 
 /* Drops what makes `more` bytes too many for the budget. */
@@ -135,9 +161,10 @@ void pc__kv_mirror_free(pc__kv *kv)
     pc__kv_mirrors *all = &m->device.backend->mirrors;
     pthread_mutex_lock(&all->lock);
     take_out(all, m);
+    all->going++;
+    m->after = NULL;
     pthread_mutex_unlock(&all->lock);
-    pc__kv_device_free(&m->device,
-                       atomic_load_explicit(&kv->zero_at_end, memory_order_relaxed) != 0);
+    free_mirrors(m, atomic_load_explicit(&kv->zero_at_end, memory_order_relaxed) != 0);
 }
 
 /* ----------------------------------------------------------------- holds */

@@ -23,9 +23,11 @@ typedef struct pc__kv_mirror pc__kv_mirror;
 
 typedef struct pc__kv_mirrors { /* of a backend */
     pthread_mutex_t reserving, lock;
-    pthread_cond_t changed;         /* a mirror is no longer busy, or a holder has released */
+    /* a mirror is no longer busy, a holder has released, or memory has been given back */
+    pthread_cond_t changed;
     pc__kv_mirror *oldest, *newest; /* those that nobody holds, by the end of the last hold */
     size_t count, bytes;            /* of all */
+    size_t going;                   /* threads that give memory of mirrors back */
     size_t budget; /* with more bytes than that, those that nobody holds are dropped; 0: no limit */
     size_t holders;   /* that have not released yet */
     uint64_t holds;   /* so far */
@@ -49,7 +51,7 @@ pc_status pc__kv_mirrors_fill(pc__backend *backend, pc__kv *const *runs, size_t 
                               int32_t layer);
 
 /* For `take` that has found no memory: drops mirrors of at least `bytes` together, or all that
- * nobody holds. 0: there was none. */
+ * nobody holds, or waits for another thread that does. 0: there was none. */
 int pc__kv_mirrors_drop(pc__backend *backend, size_t bytes);
 void pc__kv_mirrors_set_budget(pc__backend *backend, size_t bytes);
 /* The last reference to a run of the host goes: so does its mirror, which nobody holds. */

@@ -6,6 +6,7 @@
 
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 #include "attn/backend.h"
 #include "testing.h"
@@ -13,7 +14,8 @@
 typedef struct short_backend {
     pc__backend base;
     size_t limit; /* bytes; 0: no limit */
-    atomic_size_t used, takes, copies, streams, most_streams;
+    atomic_size_t used, most_used, copies, streams, most_streams;
+    int slow;            /* 1: each copy takes a moment */
     size_t fail_copy;    /* this copy, from 1, and none after it fails */
     size_t most_to_make; /* streams that can be made; 0: any */
 } short_backend;
@@ -28,14 +30,21 @@ typedef struct short_part {
     _Alignas(64) uint8_t memory[];
 } short_part;
 
+static inline void note_most(atomic_size_t *most, size_t now)
+{
+    size_t seen = atomic_load(most);
+    while (seen < now && !atomic_compare_exchange_weak(most, &seen, now))
+        ;
+}
+
 static inline void *short_take(pc__backend *backend, size_t bytes)
 {
     short_backend *b = (short_backend *)backend;
     short_part *part;
     do {
         size_t used = atomic_fetch_add(&b->used, bytes) + bytes;
-        atomic_fetch_add(&b->takes, 1);
         if (!b->limit || used <= b->limit) {
+            note_most(&b->most_used, used);
             part = aligned_alloc(64, (sizeof *part + bytes + 63) / 64 * 64);
             part->bytes = bytes;
             return memset(part->memory, 0xff, bytes);
@@ -59,13 +68,12 @@ static inline void short_give(pc__backend *backend, void *memory)
 static inline pc_status short_stream_new(pc__stream **out, pc__backend *backend)
 {
     short_backend *b = (short_backend *)backend;
-    size_t count = atomic_fetch_add(&b->streams, 1) + 1, most = atomic_load(&b->most_streams);
+    size_t count = atomic_fetch_add(&b->streams, 1) + 1;
     if (b->most_to_make && count > b->most_to_make) {
         atomic_fetch_sub(&b->streams, 1);
         return pc__fail(PC_ERR_NOMEM, "short: no stream");
     }
-    while (most < count && !atomic_compare_exchange_weak(&b->most_streams, &most, count))
-        ;
+    note_most(&b->most_streams, count);
     short_stream *stream = calloc(1, sizeof *stream);
     stream->base = (pc__stream){backend->ops, backend, backend->context};
     *out = &stream->base;
@@ -89,6 +97,8 @@ static inline pc_status short_finish(pc__stream *stream)
 static inline void short_copy(pc__stream *stream, void *to, const void *from, size_t bytes)
 {
     short_backend *b = (short_backend *)stream->backend;
+    if (b->slow)
+        nanosleep(&(struct timespec){0, 3000000}, NULL);
     if (atomic_fetch_add(&b->copies, 1) + 1 == b->fail_copy)
         ((short_stream *)stream)->failed = 1;
     else if (!((short_stream *)stream)->failed)

@@ -67,8 +67,8 @@ static pc_status begin(hold *h, pc__backend *backend, pc__kv **runs, size_t coun
 
 static void end(hold *h)
 {
-    pc__kv_mirrors_release(h->backend, h->runs, h->count);
     h->backend->ops->give(h->backend, h->memory);
+    pc__kv_mirrors_release(h->backend, h->runs, h->count);
 }
 
 static void hold_shortly(pc__backend *backend, pc__kv **runs, size_t count)
@@ -154,6 +154,9 @@ static void budget(pc_context *context)
     hold_shortly(&b.base, run, 3); /* what is held may be more */
     CHECK_INT(b.base.mirrors.bytes, 2 * run_bytes());
     CHECK(has_mirror(run[1]) && has_mirror(run[2]));
+    atomic_store(&b.most_used, 0);
+    hold_shortly(&b.base, run, 1);
+    CHECK(atomic_load(&b.most_used) < 3 * run_bytes()); /* dropped first */
     for (int i = 0; i < 4; i++)
         pc__kv_unref(run[i]);
     short_close(&b);
@@ -279,6 +282,67 @@ static void *work(void *arg)
     return NULL;
 }
 
+/* A thread that holds and fills. */
+typedef struct filler {
+    pc__backend *backend;
+    pc__kv **run;
+    atomic_int state; /* 0: begins, 1: has filled, 2: has seen other contents */
+} filler;
+
+static void *fill(void *arg)
+{
+    filler *f = arg;
+    hold h;
+    int good = begin(&h, f->backend, f->run, 1) == PC_OK
+               && pc__kv_mirrors_fill(f->backend, f->run, 1, LAYERS - 1) == PC_OK
+               && equals(f->run[0], LAYERS - 1);
+    atomic_store(&f->state, good ? 1 : 2);
+    end(&h);
+    return NULL;
+}
+
+/* Two fill one mirror: it is copied once, and both see all of it. */
+static void filled_together(pc_context *context)
+{
+    short_backend b;
+    pc__kv *run = new_run(&context->mem, 1);
+    filler f[2] = {{&b.base, &run, 0}, {&b.base, &run, 0}};
+    pthread_t threads[2];
+    short_open(&b, context, 0);
+    b.slow = 1;
+    for (int i = 0; i < 2; i++)
+        pthread_create(&threads[i], NULL, fill, &f[i]);
+    for (int i = 0; i < 2; i++) {
+        pthread_join(threads[i], NULL);
+        CHECK_INT(atomic_load(&f[i].state), 1);
+    }
+    CHECK_INT(atomic_load(&b.copies), LAYERS);
+    pc__kv_unref(run);
+    short_close(&b);
+}
+
+/* A thread that finds no memory waits for the release, and for nothing else. */
+static void waits_for_release(pc_context *context)
+{
+    short_backend b;
+    pc__kv *run[2] = {new_run(&context->mem, 1), new_run(&context->mem, 2)};
+    filler f = {&b.base, &run[1], 0};
+    pthread_t thread;
+    hold h;
+    short_open(&b, context, run_bytes() + 100);
+    CHECK_OK(begin(&h, &b.base, run, 1));
+    pthread_create(&thread, NULL, fill, &f);
+    nanosleep(&(struct timespec){0, 20000000}, NULL);
+    CHECK_INT(atomic_load(&f.state), 0);
+    end(&h);
+    pthread_join(thread, NULL);
+    CHECK_INT(atomic_load(&f.state), 1);
+    CHECK(!has_mirror(run[0]));
+    pc__kv_unref(run[0]);
+    pc__kv_unref(run[1]);
+    short_close(&b);
+}
+
 /* Less memory than two threads need together: they wait for each other. */
 static void many_threads(pc_context *context)
 {
@@ -301,6 +365,44 @@ static void many_threads(pc_context *context)
     CHECK_INT(w.b.base.mirrors.count, 0);
     pthread_mutex_destroy(&w.lock);
     short_close(&w.b);
+}
+
+typedef struct dropper {
+    pc__backend *backend;
+    atomic_int ends;
+} dropper;
+
+static void *drop_always(void *arg)
+{
+    dropper *d = arg;
+    while (!atomic_load(&d->ends))
+        pc__kv_mirrors_drop(d->backend, 1);
+    return NULL;
+}
+
+/* Runs go while their mirrors are dropped: each mirror is freed once. */
+static void dropped_while_freed(pc_context *context)
+{
+    enum { TIMES = 3000 };
+    short_backend b;
+    dropper d = {&b.base, 0};
+    pthread_t thread;
+    short_open(&b, context, 0);
+    pthread_create(&thread, NULL, drop_always, &d);
+    for (int i = 0; i < TIMES; i++) {
+        pc__kv *run[4];
+        hold h;
+        for (int r = 0; r < 4; r++)
+            CHECK_OK(pc__kv_new(&run[r], &context->mem, &shape, 1));
+        CHECK_OK(begin(&h, &b.base, run, 4));
+        end(&h);
+        for (int r = 0; r < 4; r++)
+            pc__kv_unref(run[r]);
+    }
+    atomic_store(&d.ends, 1);
+    pthread_join(thread, NULL);
+    CHECK_INT(b.base.mirrors.count, 0);
+    short_close(&b);
 }
 
 /* ------------------------------------------------------- failing allocations */
@@ -341,7 +443,10 @@ int main(void)
         budget(context);
         layers(context);
         empty_runs(context);
+        filled_together(context);
+        waits_for_release(context);
         many_threads(context);
+        dropped_while_freed(context);
     }
     pc_context_free(context);
     failures();

@@ -4,7 +4,7 @@
 set(sources)
 foreach(folder base attn store memo)
   file(GLOB_RECURSE found CONFIGURE_DEPENDS RELATIVE ${PROJECT_SOURCE_DIR}
-    lib/${folder}/*.c lib/${folder}/*.h lib/${folder}/*.cpp lib/${folder}/*.cu lib/${folder}/*.cuh)
+    lib/${folder}/*.c lib/${folder}/*.h lib/${folder}/*.cpp)
   list(APPEND sources ${found})
 endforeach()
 list(APPEND sources include/promptcache.h)

@@ -1,8 +1,8 @@
 /* The tiles of a plan's calls in the order in which blocks claim them (kernels/attend.h): tiles
  * that wait for arithmetic spread evenly among those that wait for memory, so that each
  * multiprocessor has both at any time. */
-#ifndef PC_ATTN_CUDA_ATTEND_TILES_H
-#define PC_ATTN_CUDA_ATTEND_TILES_H
+#ifndef PC_CUDA_ATTEND_TILES_H
+#define PC_CUDA_ATTEND_TILES_H
 
 #include <stddef.h>
 

@@ -125,10 +125,7 @@ static void close_parts(pc__cuda_backend *b)
     for (pc__cuda_backend_stream *stream; (stream = take_idle(b));)
         drop_stream(b, stream);
     pc__cuda_visitors_free(b);
-    pc__cuda_attend_kernels_free(b);
-    pc__free(&b->base.context->mem, b->dense);
     pc__cuda_blas_free(b->blas);
-    pc__cuda_module_free(b->module);
     pc__cuda_pool_free(b->pool);
     pc__cuda_device_free(b->device);
     pthread_mutex_destroy(&b->lock);
@@ -181,31 +178,27 @@ static const pc__backend_ops cuda = {
     .record_maps = pc__cuda_op_record_maps,
 };
 
-static pc_status open_parts(pc__cuda_backend *b, const pc__cuda_driver *driver,
-                            const pc__cuda_image *images, size_t limit)
+static pc_status open_parts(pc__cuda_backend *b, size_t limit)
 {
     int32_t number = (int32_t)b->base.context->device; /* one that is not there is refused */
     const pc_allocator *mem = &b->base.context->mem;
-    PC__TRY_RETURN(pc__cuda_device_new(&b->device, mem, driver, number, NULL));
-    PC__TRY_RETURN(pc__cuda_pool_new(&b->pool, b->device, limit, 0));
-    PC__TRY_RETURN(pc__cuda_module_new(&b->module, b->device, images));
-    return pc__cuda_dense_kernels_new(&b->dense, mem, b->module);
+    PC__TRY_RETURN(pc__cuda_device_new(&b->device, mem, number));
+    PC__TRY_RETURN(pc__cuda_pool_new(&b->pool, b->device, limit));
+    return pc__cuda_dense_prepare(b->device);
 }
 
 pc_status pc__cuda_backend_blas(pc__cuda_blas **out, pc__backend *backend)
 {
     pc__cuda_backend *b = pc__cuda_backend_of(backend);
     pthread_mutex_lock(&b->lock);
-    pc_status status = b->blas ? PC_OK : pc__cuda_blas_new(&b->blas, b->device, b->module);
+    pc_status status = b->blas ? PC_OK : pc__cuda_blas_new(&b->blas, b->pool);
     *out = b->blas;
     pthread_mutex_unlock(&b->lock);
     return status;
 }
 
 /* Traits: neither. The bits of a product depend on the class of its number of rows (gemm.h). */
-pc_status pc__cuda_backend_new(pc__backend **out, pc_context *context,
-                               const pc__cuda_driver *driver, const pc__cuda_image *images,
-                               size_t limit)
+pc_status pc__cuda_backend_new(pc__backend **out, pc_context *context, size_t limit)
 {
     pc__cuda_backend *b = pc__calloc(&context->mem, 1, sizeof *b);
     *out = NULL;
@@ -218,7 +211,7 @@ pc_status pc__cuda_backend_new(pc__backend **out, pc_context *context,
                             .context = context,
                             .limits = pc__cuda_plan_limits};
     pthread_mutex_init(&b->lock, NULL);
-    pc_status status = open_parts(b, driver, images, limit);
+    pc_status status = open_parts(b, limit);
     if (status < 0)
         close_parts(b);
     else

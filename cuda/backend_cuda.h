@@ -4,23 +4,23 @@
  * the angles of RoPE; backend_cuda_plan.c turns a plan into the tables of the attention kernels;
  * backend_cuda_attend.c and backend_cuda_maps.c launch them; backend_cuda_visitor.c does that in
  * queues of the application. */
-#ifndef PC_ATTN_CUDA_BACKEND_CUDA_H
-#define PC_ATTN_CUDA_BACKEND_CUDA_H
+#ifndef PC_CUDA_BACKEND_CUDA_H
+#define PC_CUDA_BACKEND_CUDA_H
 
 #include "attn/backend.h"
 #include "cuda/gemm.h"
 #include "cuda/launch.h"
 
+enum { PC__CUDA_BACKEND_KERNELS = 48 };
+
 typedef struct pc__cuda_backend {
     pc__backend base;
     pc__cuda_device *device;
     pc__cuda_pool *pool;
-    pc__cuda_module *module;
-    pc__cuda_blas *blas;                       /* NULL: not needed yet */
-    struct pc__cuda_dense_kernels *dense;      /* of backend_cuda_dense.c and its neighbours */
-    struct pc__cuda_attend_kernels *attention; /* of backend_cuda_attend.c; found at first use */
-    pthread_mutex_t lock;                      /* of blas and the next four */
-    struct pc__cuda_backend_stream *idle;      /* streams that are kept */
+    pc__cuda_blas *blas;                                /* NULL: not needed yet */
+    pc__cuda_ready attention[PC__CUDA_BACKEND_KERNELS]; /* backend_cuda_attend.h */
+    pthread_mutex_t lock;                               /* of these, and of the next four */
+    struct pc__cuda_backend_stream *idle;               /* streams that are kept */
     size_t idle_count;
     struct pc__cuda_visitor *visitors; /* those without a plan, the longest idle first */
     size_t visitor_count;
@@ -44,11 +44,9 @@ static inline pc__cuda_stream *pc__cuda_stream_of(const pc__stream *stream)
     return ((const pc__cuda_backend_stream *)stream)->cuda;
 }
 
-/* Opens the context's device. The driver and the images outlive the backend. limit: bytes of device
- * memory that it may hold; 0: what there is. PC_ERR_UNSUPPORTED: why not. */
-pc_status pc__cuda_backend_new(pc__backend **out, pc_context *context,
-                               const pc__cuda_driver *driver, const pc__cuda_image *images,
-                               size_t limit);
+/* Opens the context's device. limit: bytes of device memory that it may hold; 0: what there is.
+ * PC_ERR_UNSUPPORTED: why not. */
+pc_status pc__cuda_backend_new(pc__backend **out, pc_context *context, size_t limit);
 
 /* cuBLASLt, opened at first use: attention alone does without it. Any thread. As pc__cuda_blas_new.
  */
@@ -56,8 +54,7 @@ pc_status pc__cuda_backend_blas(pc__cuda_blas **out, pc__backend *backend);
 
 extern const pc__plan_limits pc__cuda_plan_limits; /* backend_cuda_plan.c */
 
-/* backend_cuda_attend.c, backend_cuda_maps.c: as pc__backend_ops. `attention` is freed by
- * pc__cuda_attend_kernels_free. */
+/* backend_cuda_attend.c, backend_cuda_maps.c: as pc__backend_ops */
 pc_status pc__cuda_op_attend(pc__stream *stream, pc__row_plan *plan, const pc__attn_layer *layer,
                              const pc__floats *q, pc__floats *out, pc__floats *lse);
 pc_status pc__cuda_op_attend_queued(pc__backend *backend, const pc__queue *queue,
@@ -71,6 +68,5 @@ pc_status pc__cuda_op_apply_maps(pc__stream *stream, const pc__map_lane *lanes, 
 pc_status pc__cuda_op_record_maps(pc__stream *stream, const pc__attn_layer *layer,
                                   const pc__map_out *lanes, size_t count, const pc__floats *q,
                                   const pc__floats *lse);
-void pc__cuda_attend_kernels_free(pc__cuda_backend *backend); /* does nothing if none were found */
 
 #endif

@@ -1,7 +1,7 @@
 /* Cosines and sines of positions on the device. A stream keeps what it had computed until it is
  * finished: all layers of a forward pass rotate by the same positions. */
-#ifndef PC_ATTN_CUDA_BACKEND_CUDA_ANGLES_H
-#define PC_ATTN_CUDA_BACKEND_CUDA_ANGLES_H
+#ifndef PC_CUDA_BACKEND_CUDA_ANGLES_H
+#define PC_CUDA_BACKEND_CUDA_ANGLES_H
 
 #include "cuda/backend_cuda.h"
 #include "cuda/kernels/rotate.h"

@@ -2,81 +2,93 @@
  * What a launch needs beside the plan's tables lies in scratch memory of the stream. */
 #include "cuda/backend_cuda_attend.h"
 
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "cuda/backend_cuda_plan.h"
-#include "attn/kv_device.h"
+#include "cuda/kernels/maps.h"
 
 /* ----------------------------------------------------------------- kernels */
 
-struct pc__cuda_attend_kernels {
-    struct {
-        pc__cuda_kernel kernel;
-        char name[48];
-        int found;
-    } entry[PC__CUDA_ATTEND_KERNELS];
+#define DECLARE(format, k, v) void pc__cuda_attend_##format##_##k##_##v(const pc__cuda_attend);
+PC__CUDA_SHAPES(DECLARE, f32)
+PC__CUDA_SHAPES(DECLARE, bf16)
+PC__CUDA_SHAPES(DECLARE, f16)
+PC__CUDA_SHAPES(DECLARE, i8)
+#undef DECLARE
+void pc__cuda_attend_naive(const pc__cuda_attend);
+void pc__cuda_merge_states(const pc__cuda_merge);
+void pc__cuda_attention_map(const pc__cuda_map_row);
+void pc__cuda_map_apply_f32(const pc__cuda_map_apply);
+void pc__cuda_map_apply_bf16(const pc__cuda_map_apply);
+void pc__cuda_map_apply_f16(const pc__cuda_map_apply);
+void pc__cuda_map_record_f32(const pc__cuda_map_record);
+void pc__cuda_map_record_bf16(const pc__cuda_map_record);
+void pc__cuda_map_record_f16(const pc__cuda_map_record);
+void pc__cuda_map_record_i8(const pc__cuda_map_record);
+
+/* By number; those of shapes get their shared memory when they are prepared. */
+static const pc__cuda_kernel kernels[PC__CUDA_ATTEND_KERNELS] = {
+#define SHAPE(format, k, v) \
+    PC__CUDA_KERNEL(pc__cuda_attend_##format##_##k##_##v, pc__cuda_attend, PC__CUDA_BLOCK, 0),
+    PC__CUDA_SHAPES(SHAPE, f32) PC__CUDA_SHAPES(SHAPE, bf16) PC__CUDA_SHAPES(SHAPE, f16)
+        PC__CUDA_SHAPES(SHAPE, i8)
+#undef SHAPE
+#define BLOCK(name, task, shared) PC__CUDA_KERNEL(name, task, PC__CUDA_BLOCK, shared)
+            BLOCK(pc__cuda_attend_naive, pc__cuda_attend, PC__CUDA_NAIVE_SHARED),
+    BLOCK(pc__cuda_merge_states, pc__cuda_merge, 0),
+    BLOCK(pc__cuda_attention_map, pc__cuda_map_row, PC__CUDA_ATTENTION_MAP_SHARED),
+#define MAP(name, task, shared) \
+    PC__CUDA_KERNEL(pc__cuda_map_##name, task, PC__CUDA_MAP_THREADS, shared)
+    MAP(apply_f32, pc__cuda_map_apply, PC__CUDA_MAP_SHARED),
+    MAP(apply_bf16, pc__cuda_map_apply, PC__CUDA_MAP_SHARED),
+    MAP(apply_f16, pc__cuda_map_apply, PC__CUDA_MAP_SHARED),
+    MAP(record_f32, pc__cuda_map_record, PC__CUDA_MAP_SHARED),
+    MAP(record_bf16, pc__cuda_map_record, PC__CUDA_MAP_SHARED),
+    MAP(record_f16, pc__cuda_map_record, PC__CUDA_MAP_SHARED),
+    MAP(record_i8, pc__cuda_map_record, PC__CUDA_MAP_SHARED_I8),
 };
 
-static pthread_mutex_t finding = PTHREAD_MUTEX_INITIALIZER;
+/* As PC__CUDA_SHAPES orders them. */
+static const uint32_t shapes[][2] = {
+#define SHAPE(unused, k, v) {k, v},
+    PC__CUDA_SHAPES(SHAPE, )
+#undef SHAPE
+};
 
-static pc_status find_kernel(const pc__cuda_kernel **out, pc__cuda_backend *backend, size_t number,
-                             const pc__cuda_kernel_kind *kind)
+static pc_status prepare(pc__cuda_ready *ready, const pc__cuda_backend *backend, size_t number)
 {
-    pc__cuda_kernel_kind own = *kind;
-    if (!backend->attention)
-        backend->attention = pc__calloc(&backend->device->mem, 1, sizeof *backend->attention);
-    if (!backend->attention)
-        return PC_ERR_NOMEM;
-    *out = &backend->attention->entry[number].kernel;
-    if (backend->attention->entry[number].found)
-        return PC_OK;
-    own.name = backend->attention->entry[number].name;
-    snprintf(backend->attention->entry[number].name, sizeof backend->attention->entry[0].name, "%s",
-             kind->name);
-    PC__TRY_RETURN(
-        pc__cuda_kernel_find(&backend->attention->entry[number].kernel, backend->module, &own));
-    backend->attention->entry[number].found = 1;
-    return PC_OK;
+    pc__cuda_kernel kernel = kernels[number];
+    const uint32_t *shape = shapes[number % PC__CUDA_KERNEL_SHAPES];
+    if (number < PC__CUDA_KERNEL_NAIVE)
+        kernel.shared_bytes = pc__cuda_attend_shared((uint32_t)number / PC__CUDA_KERNEL_SHAPES,
+                                                     shape[0], shape[1]);
+    ready->kernel = kernel;
+    return pc__cuda_kernel_prepare(&kernel, backend->device, &ready->blocks_at_once);
 }
 
-pc_status pc__cuda_attend_kernel(const pc__cuda_kernel **out, pc__cuda_backend *backend,
-                                 size_t number, const pc__cuda_kernel_kind *kind)
+pc_status pc__cuda_attend_kernel(const pc__cuda_ready **out, pc__cuda_backend *backend,
+                                 size_t number)
 {
-    pthread_mutex_lock(&finding);
-    pc_status status = find_kernel(out, backend, number, kind);
-    pthread_mutex_unlock(&finding);
+    pc__cuda_ready *ready = &backend->attention[number];
+    *out = ready;
+    pthread_mutex_lock(&backend->lock);
+    pc_status status = ready->blocks_at_once ? PC_OK : prepare(ready, backend, number);
+    pthread_mutex_unlock(&backend->lock);
     return status;
 }
 
-void pc__cuda_attend_kernels_free(pc__cuda_backend *backend)
-{
-    if (backend->attention) /* else there may be no device */
-        pc__free(&backend->device->mem, backend->attention);
-    backend->attention = NULL;
-}
-
 /* pc__cuda_attend_<format>_<k_dim>_<v_dim>, or pc__cuda_attend_naive if there is none. */
-static pc_status attend_kernel(const pc__cuda_kernel **out, pc__cuda_backend *backend,
+static pc_status attend_kernel(const pc__cuda_ready **out, pc__cuda_backend *backend,
                                uint32_t format, const pc__kv_shape *shape)
 {
-    static const char *const formats[] = {"f32", "bf16", "f16", "i8"};
-#define SHAPE(unused, k, v) {k, v},
-    static const uint32_t shapes[][2] = {PC__CUDA_SHAPES(SHAPE, )};
-#undef SHAPE
-    char name[48] = "pc__cuda_attend_naive";
-    pc__cuda_kernel_kind kind = {name, sizeof(pc__cuda_attend), PC__CUDA_BLOCK,
-                                 PC__CUDA_NAIVE_SHARED};
-    uint32_t k = (uint32_t)shape->k_dim, v = (uint32_t)shape->v_dim, i = 0;
-    _Static_assert(sizeof shapes / sizeof *shapes <= PC__CUDA_KERNEL_SHAPES, "too many shapes");
+    uint32_t k = (uint32_t)shape->k_dim, v = (uint32_t)shape->v_dim;
+    size_t i = 0;
     if (!pc__cuda_has_shape(k, v))
-        return pc__cuda_attend_kernel(out, backend, PC__CUDA_KERNEL_NAIVE, &kind);
+        return pc__cuda_attend_kernel(out, backend, PC__CUDA_KERNEL_NAIVE);
     while (shapes[i][0] != k || shapes[i][1] != v)
         i++;
-    snprintf(name, sizeof name, "pc__cuda_attend_%s_%u_%u", formats[format], k, v);
-    kind.shared_bytes = pc__cuda_attend_shared(format, k, v);
-    return pc__cuda_attend_kernel(out, backend, format * PC__CUDA_KERNEL_SHAPES + i, &kind);
+    return pc__cuda_attend_kernel(out, backend, format * PC__CUDA_KERNEL_SHAPES + i);
 }
 
 /* --------------------------------------------------------------- attention */
@@ -174,28 +186,27 @@ static void describe_layer(attention *a, const pc__attn_layer *layer,
 static pc_status run_batch(attention *a, size_t index)
 {
     const pc__cuda_plan_batch *batch = &a->made->batches[index];
-    const pc__cuda_kernel *kernel;
+    const pc__cuda_ready *ready;
     pc__cuda_attend task = a->task;
-    PC__TRY_RETURN(attend_kernel(&kernel, a->backend, batch->format, &a->plan->shape));
+    PC__TRY_RETURN(attend_kernel(&ready, a->backend, batch->format, &a->plan->shape));
     task.tiles = a->made->tiles + batch->first_tile;
     task.calls = a->made->calls + batch->first_call;
     task.claimed = a->made->claimed + index;
     task.tile_count = (uint32_t)batch->tiles;
     task.format = batch->format;
     size_t items = batch->tiles * task.kv_heads,
-           most = (size_t)kernel->blocks_at_once * (size_t)a->backend->device->multiprocessors;
+           most = (size_t)ready->blocks_at_once
+                  * (size_t)a->backend->device->is.multiProcessorCount;
     if (items > UINT32_MAX / 2)
         return pc__fail(PC_ERR_LIMIT, "attention: %zu work items are too many", items);
-    pc__cuda_launch(a->stream, kernel,
+    pc__cuda_launch(a->stream, &ready->kernel,
                     (pc__cuda_grid){(uint32_t)(items < most ? items : most), 1, 1}, &task);
     return PC_OK;
 }
 
 static pc_status merge(attention *a, const pc__cuda_plan_wave *wave)
 {
-    const pc__cuda_kernel_kind kind = {"pc__cuda_merge_states", sizeof(pc__cuda_merge),
-                                       PC__CUDA_BLOCK, 0};
-    const pc__cuda_kernel *kernel;
+    const pc__cuda_ready *ready;
     size_t heads = wave->merged * a->plan->heads, warps = PC__CUDA_BLOCK / 32;
     pc__cuda_merge task = {.merged = a->made->merged + wave->first_merged,
                            .rows = (uint32_t)wave->merged,
@@ -206,8 +217,8 @@ static pc_status merge(attention *a, const pc__cuda_plan_wave *wave)
                            .state_lse = a->task.state_lse,
                            .out = a->task.out,
                            .lse = a->task.lse};
-    PC__TRY_RETURN(pc__cuda_attend_kernel(&kernel, a->backend, PC__CUDA_KERNEL_MERGE, &kind));
-    pc__cuda_launch(a->stream, kernel,
+    PC__TRY_RETURN(pc__cuda_attend_kernel(&ready, a->backend, PC__CUDA_KERNEL_MERGE));
+    pc__cuda_launch(a->stream, &ready->kernel,
                     (pc__cuda_grid){(uint32_t)((heads + warps - 1) / warps), 1, 1}, &task);
     return PC_OK;
 }
@@ -250,6 +261,14 @@ pc_status pc__cuda_op_attend(pc__stream *stream, pc__row_plan *plan, const pc__a
     return queue_attention(&a, plan, layer, NULL);
 }
 
+static pc_status check_places(const pc__cuda_device *device, const pc__floats *q,
+                              const pc__floats *out, const pc__floats *lse)
+{
+    PC__TRY_RETURN(pc__cuda_check_pointer(device, q, "q"));
+    PC__TRY_RETURN(pc__cuda_check_pointer(device, out, "out"));
+    return pc__cuda_check_pointer(device, lse, "lse");
+}
+
 /* A visitor stays with the plan that it was taken for. After an error nobody knows what of the
  * tables is on the device: the next call makes them again. */
 pc_status pc__cuda_op_attend_queued(pc__backend *backend, const pc__queue *queue,
@@ -258,6 +277,7 @@ pc_status pc__cuda_op_attend_queued(pc__backend *backend, const pc__queue *queue
 {
     const pc__cuda_plan *made = plan->device;
     pc__cuda_visitor *visitor = made ? made->visitor : NULL;
+    PC__TRY_RETURN(check_places(pc__cuda_backend_of(backend)->device, q, out, lse));
     if (!visitor)
         PC__TRY_RETURN(
             pc__cuda_visitor_take(&visitor, pc__cuda_backend_of(backend), queue->handle));
@@ -332,22 +352,20 @@ static pc__cuda_map_row row_task(const attention *a, size_t row, float *weights,
 
 static pc_status map_row(const attention *a, const pc__attn_layer *layer, size_t row, float *prob)
 {
-    const pc__cuda_kernel_kind kind = {"pc__cuda_attention_map", sizeof(pc__cuda_map_row),
-                                       PC__CUDA_BLOCK, PC__CUDA_ATTENTION_MAP_SHARED};
     const pc__row_plan *plan = a->plan;
-    const pc__cuda_kernel *kernel;
+    const pc__cuda_ready *ready;
     size_t keys = 0, column = 0;
     void *weights;
     for (size_t i = plan->first[row]; i < plan->first[row + 1]; i++)
         keys += plan->spans[i].kv->tokens;
-    PC__TRY_RETURN(pc__cuda_attend_kernel(&kernel, a->backend, PC__CUDA_KERNEL_MAP_ROW, &kind));
+    PC__TRY_RETURN(pc__cuda_attend_kernel(&ready, a->backend, PC__CUDA_KERNEL_MAP_ROW));
     size_t bytes = plan->heads * keys * sizeof(float);
     PC__TRY_RETURN(pc__cuda_scratch_take(a->stream, bytes, &weights));
     pc__cuda_zero(a->stream, weights, bytes);
     for (size_t i = plan->first[row]; i < plan->first[row + 1]; i++) {
         const pc__kv_span *span = &plan->spans[i];
         if (span->lo < span->hi)
-            map_span(a, kernel, span, plan->positions[row], layer,
+            map_span(a, &ready->kernel, span, plan->positions[row], layer,
                      row_task(a, row, (float *)weights + column, keys));
         column += span->kv->tokens;
     }

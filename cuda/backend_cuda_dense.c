@@ -1,38 +1,9 @@
 /* Operations on every number and norms, and what all files of operations on rows share. */
 #include "cuda/backend_cuda_dense.h"
 
-#include <stddef.h>
-
 #include "base/mem.h"
 
 /* ------------------------------------------------------------------- shared */
-
-static const struct {
-    size_t at; /* in pc__cuda_dense_kernels */
-    pc__cuda_kernel_kind kind;
-} kinds[] = {
-#define KIND(name, task, threads, shared) \
-    {offsetof(pc__cuda_dense_kernels, name), {"pc__cuda_" #name, sizeof(task), threads, shared}},
-    PC__CUDA_DENSE_KERNELS(KIND)
-#undef KIND
-};
-
-pc_status pc__cuda_dense_kernels_new(pc__cuda_dense_kernels **out, const pc_allocator *mem,
-                                     const pc__cuda_module *module)
-{
-    pc_status status = PC_OK;
-    pc__cuda_dense_kernels *kernels = *out = pc__calloc(mem, 1, sizeof *kernels);
-    if (!kernels)
-        return PC_ERR_NOMEM;
-    for (size_t i = 0; i < sizeof kinds / sizeof *kinds && status == PC_OK; i++)
-        status = pc__cuda_kernel_find((pc__cuda_kernel *)((char *)kernels + kinds[i].at), module,
-                                      &kinds[i].kind);
-    if (status < 0) {
-        pc__free(mem, kernels);
-        *out = NULL;
-    }
-    return status;
-}
 
 void pc__cuda_launch_rows(pc__stream *stream, const pc__cuda_kernel *kernel, size_t blocks,
                           const void *task)
@@ -81,7 +52,7 @@ static void run_flat(pc__stream *stream, const pc__cuda_kernel *kernel, const pc
 void pc__cuda_op_pointwise(pc__stream *stream, pc__pointwise what, float a, pc__floats *x,
                            size_t count)
 {
-    const pc__cuda_dense_kernels *k = pc__cuda_dense(stream);
+    const pc__cuda_dense_kernels *k = &pc__cuda_dense;
     run_flat(stream,
              what == PC__SCALE  ? &k->scale
              : what == PC__CLIP ? &k->clip
@@ -91,14 +62,14 @@ void pc__cuda_op_pointwise(pc__stream *stream, pc__pointwise what, float a, pc__
 
 void pc__cuda_op_add(pc__stream *stream, pc__floats *x, const pc__floats *y, size_t count)
 {
-    run_flat(stream, &pc__cuda_dense(stream)->add,
+    run_flat(stream, &pc__cuda_dense.add,
              &(pc__cuda_flat){.x = pc__cuda_floats(x), .y = pc__cuda_floats(y), .count = count});
 }
 
 void pc__cuda_op_activate(pc__stream *stream, pc__activation activation, pc__floats *x,
                           size_t count)
 {
-    const pc__cuda_dense_kernels *k = pc__cuda_dense(stream);
+    const pc__cuda_dense_kernels *k = &pc__cuda_dense;
     const pc__cuda_kernel *const of[] = {
         [PC__ACT_RELU] = &k->relu,           [PC__ACT_GELU] = &k->gelu,
         [PC__ACT_GELU_TANH] = &k->gelu_tanh, [PC__ACT_SILU] = &k->silu,
@@ -110,7 +81,7 @@ void pc__cuda_op_activate(pc__stream *stream, pc__activation activation, pc__flo
 void pc__cuda_op_gate(pc__stream *stream, const pc__gating *gating, pc__floats *x,
                       const pc__floats *up, size_t count)
 {
-    const pc__cuda_dense_kernels *k = pc__cuda_dense(stream);
+    const pc__cuda_dense_kernels *k = &pc__cuda_dense;
     const pc__cuda_kernel *const of[] = {[PC__ACT_NONE] = &k->gate_none,
                                          [PC__ACT_RELU] = &k->gate_relu,
                                          [PC__ACT_GELU] = &k->gate_gelu,
@@ -139,7 +110,7 @@ static int norm_is_aligned(const pc__cuda_norm *task)
 
 static void run_norm(pc__stream *stream, const pc__cuda_norm *task)
 {
-    const pc__cuda_dense_kernels *k = pc__cuda_dense(stream);
+    const pc__cuda_dense_kernels *k = &pc__cuda_dense;
     if (!norm_is_aligned(task)) {
         pc__cuda_note(pc__cuda_stream_of(stream),
                       pc__fail(PC_ERR_INTERNAL, "a norm of rows that do not begin at 16 bytes"));

@@ -72,14 +72,14 @@ static void fill_choice(const cuda_experts *w)
                                        .groups = (uint32_t)c->groups,
                                        .groups_used = (uint32_t)c->groups_used,
                                        .group_best = (uint32_t)c->group_best};
-    pc__cuda_launch_rows(w->stream, &pc__cuda_dense(w->stream)->route_choice,
+    pc__cuda_launch_rows(w->stream, &pc__cuda_dense.route_choice,
                          pc__cuda_route_blocks((uint32_t)w->rows), &task);
 }
 
 static void route_rows(const cuda_experts *w)
 {
     const pc__expert_config *c = w->layer->config;
-    const pc__cuda_dense_kernels *k = pc__cuda_dense(w->stream);
+    const pc__cuda_dense_kernels *k = &pc__cuda_dense;
     pc__cuda_route_task task = {.logits = pc__cuda_floats(w->logits),
                                 .choice = chooses(c) ? w->choice : NULL,
                                 .chosen = w->chosen,
@@ -121,7 +121,7 @@ static void show_chosen(const cuda_experts *w, float *to)
                             .rows = (uint32_t)w->entries,
                             .dim = 1,
                             .scale = 1.0f};
-    pc__cuda_launch_rows(w->stream, &pc__cuda_dense(w->stream)->lookup_f32, w->entries, &task);
+    pc__cuda_launch_rows(w->stream, &pc__cuda_dense.lookup_f32, w->entries, &task);
     pc__cuda_done_with(w->stream, table);
     pc__free(&w->stream->context->mem, numbers);
 }
@@ -215,8 +215,8 @@ static expert_inputs inputs_of(const cuda_experts *w, const pc__cuda_linear *lin
         return in;
     in.rounded = pc__cuda_scratch_of(w->stream, count * sizeof *in.rounded);
     pc__cuda_convert_task task = {pc__cuda_floats(x), in.rounded, count};
-    pc__cuda_launch_rows(w->stream, &pc__cuda_dense(w->stream)->convert_bf16,
-                         (count + block - 1) / block, &task);
+    pc__cuda_launch_rows(w->stream, &pc__cuda_dense.convert_bf16, (count + block - 1) / block,
+                         &task);
     return in;
 }
 
@@ -242,14 +242,13 @@ static void multiply_many(const cuda_experts *w, const pc__cuda_linear *linear,
     pc__cuda_grid grid = {(task.out + PC__CUDA_EXPERT_TILE - 1) / PC__CUDA_EXPERT_TILE,
                           pc__cuda_expert_tiles((uint32_t)w->entries, count, PC__CUDA_EXPERT_TILE),
                           1};
-    pc__cuda_launch(pc__cuda_stream_of(w->stream), &pc__cuda_dense(w->stream)->expert_many_bf16,
-                    grid, &task);
+    pc__cuda_launch(pc__cuda_stream_of(w->stream), &pc__cuda_dense.expert_many_bf16, grid, &task);
 }
 
 static void multiply_few(const cuda_experts *w, const pc__cuda_linear *linear, const uint64_t *list,
                          const expert_inputs *in, float *y)
 {
-    const pc__cuda_dense_kernels *k = pc__cuda_dense(w->stream);
+    const pc__cuda_dense_kernels *k = &pc__cuda_dense;
     uint32_t count = (uint32_t)w->layer->config->count;
     pc__cuda_expert_linear task = {.weights = list,
                                    .bias = linear->bias && list ? list + count : NULL,
@@ -278,12 +277,12 @@ static void multiply_quantised(const cuda_experts *w, const pc__cuda_linear *lin
                                        .row = in->row,
                                        .first = w->first,
                                        .experts = count};
-    const pc__cuda_dense_kernels *k = pc__cuda_dense(w->stream);
+    const pc__cuda_dense_kernels *k = &pc__cuda_dense;
     uint32_t out = (uint32_t)linear->out, entries = (uint32_t)w->entries,
              tiles = pc__cuda_expert_tiles(entries, count, PC__CUDA_QUANTISED_ROWS);
     int many = many_rows(w);
     pc__cuda_grid grid = {many ? (out + 127) / 128 : (out + 31) / 32, many ? tiles : count, 1};
-    task.layer.y = y;
+    task.layer.part[0].y = y;
     pc__cuda_launch(pc__cuda_stream_of(w->stream),
                     many ? &k->quantised_experts_many : &k->quantised_experts_few, grid, &task);
 }
@@ -331,7 +330,7 @@ static void run_shared(const cuda_experts *w)
 /* The rows of all entries, times their scores, where the results will lie. */
 static const pc__floats *scale_inputs(const cuda_experts *w)
 {
-    const pc__cuda_dense_kernels *k = pc__cuda_dense(w->stream);
+    const pc__cuda_dense_kernels *k = &pc__cuda_dense;
     uint32_t entries = (uint32_t)w->entries, dim = (uint32_t)w->layer->hidden;
     pc__cuda_lookup gather = {
         .table = w->x, .row = w->row, .x = w->results, .rows = entries, .dim = dim, .scale = 1.0f};
@@ -372,7 +371,7 @@ static void add_up(const cuda_experts *w)
                                      .entries = (uint32_t)w->entries};
     if (w->layer->shared->width && w->layer->shared_scale)
         task.shared_scale = pc__cuda_floats(w->shared_scale);
-    pc__cuda_launch_rows(w->stream, &pc__cuda_dense(w->stream)->expert_sum, w->rows, &task);
+    pc__cuda_launch_rows(w->stream, &pc__cuda_dense.expert_sum, w->rows, &task);
 }
 
 pc_status pc__cuda_op_experts(pc__stream *stream, const pc__expert_layer *layer,

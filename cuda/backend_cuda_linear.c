@@ -20,7 +20,7 @@ static pc__cuda_quantised_rows quantise_rows(pc__stream *stream, const pc__cuda_
                                    .in = (uint32_t)linear->in,
                                    .group = linear->format.group,
                                    .bytes = linear->code_bytes};
-    pc__cuda_launch_rows(stream, &pc__cuda_dense(stream)->quantise, (rows + 7) / 8 * 8, &task);
+    pc__cuda_launch_rows(stream, &pc__cuda_dense.quantise, (rows + 7) / 8 * 8, &task);
     return to;
 }
 
@@ -49,11 +49,9 @@ void pc__cuda_codes_end(pc__stream *stream, pc__cuda_codes *codes)
 pc__cuda_quantised_task pc__cuda_quantised_layer(const pc__cuda_linear *linear,
                                                  const pc__cuda_quantised_rows *x)
 {
-    return (pc__cuda_quantised_task){.panels = linear->weights,
-                                     .bias = linear->bias,
+    return (pc__cuda_quantised_task){.part = {{.out = (uint32_t)linear->out}},
                                      .x = *x,
                                      .panel_bytes = linear->panel_bytes,
-                                     .out = (uint32_t)linear->out,
                                      .groups = (uint32_t)linear->groups,
                                      .bits = linear->format.bits,
                                      .group = linear->format.group,
@@ -69,31 +67,65 @@ pc__cuda_quantised_task pc__cuda_quantised_layer(const pc__cuda_linear *linear,
 static int takes_few(const pc__stream *stream, uint32_t panels, uint32_t tiles)
 {
     uint64_t blocks = (uint64_t)((panels + 3) / 4) * tiles;
-    return tiles == 1 || blocks < (uint64_t)pc__cuda_stream_of(stream)->device->multiprocessors;
+    return tiles == 1
+           || blocks < (uint64_t)pc__cuda_stream_of(stream)->device->is.multiProcessorCount;
 }
 
-static void multiply_quantised(pc__stream *stream, const pc__cuda_linear *linear,
-                               const pc__cuda_quantised_rows *x, size_t rows, float *y)
+/* Layers whose inputs have the same codes, and whose panels one launch can read. */
+static int same_format(const pc__cuda_linear *a, const pc__cuda_linear *b)
 {
-    const pc__cuda_dense_kernels *k = pc__cuda_dense(stream);
-    pc__cuda_quantised_task task = pc__cuda_quantised_layer(linear, x);
-    uint32_t panels = (uint32_t)((linear->out + 31) / 32), tiles = (uint32_t)((rows + 31) / 32);
+    return same_codes(a, b) && a->panel_bytes == b->panel_bytes && a->format.bits == b->format.bits
+           && a->format.zero == b->format.zero && a->format.minimum == b->format.minimum
+           && a->format.half == b->format.half;
+}
+
+/* Adds all layers of the format of `first` to its task. */
+static uint32_t add_parts(const pc__cuda_linear *const *linears, size_t count, size_t first,
+                          float *const *y, uint8_t *done, pc__cuda_quantised_task *task)
+{
+    uint32_t parts = 0;
+    for (size_t i = first; i < count && parts < PC__CUDA_QUANTISED_PARTS; i++) {
+        const pc__cuda_linear *linear = linears[i];
+        if (done[i] || linear->gemm || !same_format(linear, linears[first]))
+            continue;
+        done[i] = 1;
+        task->part[parts++] = (pc__cuda_quantised_part){.panels = linear->weights,
+                                                        .bias = linear->bias,
+                                                        .y = y[i],
+                                                        .out = (uint32_t)linear->out};
+    }
+    return parts;
+}
+
+static void multiply_quantised(pc__stream *stream, pc__cuda_quantised_task *task, uint32_t parts)
+{
+    uint32_t panels = 0, most = 0, tiles = (task->rows + 31) / 32;
+    for (uint32_t i = 0; i < parts; i++) {
+        uint32_t own = (task->part[i].out + 31) / 32;
+        panels += own;
+        most = own > most ? own : most;
+    }
     int few = takes_few(stream, panels, tiles);
-    pc__cuda_grid grid = {few ? panels : (panels + 3) / 4, tiles, 1};
-    task.rows = (uint32_t)rows;
-    task.y = y;
-    pc__cuda_launch(pc__cuda_stream_of(stream), few ? &k->quantised_few : &k->quantised_many, grid,
-                    &task);
+    pc__cuda_grid grid = {few ? most : (most + 3) / 4, tiles, parts};
+    pc__cuda_launch(pc__cuda_stream_of(stream),
+                    few ? &pc__cuda_dense.quantised_few : &pc__cuda_dense.quantised_many, grid,
+                    task);
 }
 
 static void run_quantised(pc__stream *stream, const pc__cuda_linear *const *linears, size_t count,
                           const float *x, size_t rows, float *const *y)
 {
     pc__cuda_codes codes = {0};
-    for (size_t i = 0; i < count; i++)
-        if (!linears[i]->gemm)
-            multiply_quantised(stream, linears[i],
-                               pc__cuda_codes_for(stream, &codes, linears[i], x, rows), rows, y[i]);
+    uint8_t done[PC__LINEARS_AT_ONCE] = {0};
+    for (size_t i = 0; i < count; i++) {
+        if (linears[i]->gemm || done[i])
+            continue;
+        pc__cuda_quantised_task task = pc__cuda_quantised_layer(
+            linears[i], pc__cuda_codes_for(stream, &codes, linears[i], x, rows));
+        task.rows = (uint32_t)rows;
+        uint32_t parts = add_parts(linears, count, i, y, done, &task);
+        multiply_quantised(stream, &task, parts);
+    }
     pc__cuda_codes_end(stream, &codes);
 }
 

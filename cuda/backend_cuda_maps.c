@@ -4,10 +4,10 @@
 
 #include "cuda/backend_cuda_angles.h"
 #include "cuda/backend_cuda_attend.h"
+#include "cuda/backend_cuda_dense.h"
 #include "cuda/backend_cuda_plan.h"
 #include "cuda/device_tables.h"
 #include "cuda/kernels/maps.h"
-#include "attn/kv_device.h"
 
 _Static_assert((int)PC__CUDA_KV_PAGE == PC__PAGE, "pages differ");
 
@@ -213,12 +213,8 @@ static pc__cuda_page_shape page_shape(const pc__kv *kv)
 
 static pc_status launch_apply(const device_maps *w, const map_launch *l, int32_t layer, float *out)
 {
-    static const char *const names[] = {"pc__cuda_map_apply_f32", "pc__cuda_map_apply_bf16",
-                                        "pc__cuda_map_apply_f16"};
     uint32_t format = pc__cuda_format_of(l->like->kv->shape.dtype);
-    const pc__cuda_kernel_kind kind = {names[format], sizeof(pc__cuda_map_apply),
-                                       PC__CUDA_MAP_THREADS, PC__CUDA_MAP_SHARED};
-    const pc__cuda_kernel *kernel;
+    const pc__cuda_ready *ready;
     pc__cuda_map_apply task = {
         .lanes = pc__cuda_tables_device(&w->tables, w->lanes_at),
         .blocks = (pc__cuda_map_block *)pc__cuda_tables_device(&w->tables, w->blocks_at) + l->first,
@@ -228,23 +224,18 @@ static pc_status launch_apply(const device_maps *w, const map_launch *l, int32_t
         .heads = (uint32_t)l->like->shape.heads,
         .layer = (uint32_t)layer,
         .count = l->count};
-    PC__TRY_RETURN(
-        pc__cuda_attend_kernel(&kernel, w->backend, PC__CUDA_KERNEL_APPLY + format, &kind));
+    PC__TRY_RETURN(pc__cuda_attend_kernel(&ready, w->backend, PC__CUDA_KERNEL_APPLY + format));
     uint32_t slices = (task.shape.v_dim + PC__CUDA_MAP_DIMS - 1) / PC__CUDA_MAP_DIMS;
-    pc__cuda_launch(w->stream, kernel, (pc__cuda_grid){l->count, task.heads, slices}, &task);
+    pc__cuda_launch(w->stream, &ready->kernel, (pc__cuda_grid){l->count, task.heads, slices},
+                    &task);
     return PC_OK;
 }
 
 static pc_status launch_record(const device_maps *w, const map_launch *l, const float *q,
                                const float *lse)
 {
-    static const char *const names[] = {"pc__cuda_map_record_f32", "pc__cuda_map_record_bf16",
-                                        "pc__cuda_map_record_f16", "pc__cuda_map_record_i8"};
     uint32_t format = pc__cuda_format_of(l->like->kv->shape.dtype);
-    const pc__cuda_kernel_kind kind = {
-        names[format], sizeof(pc__cuda_map_record), PC__CUDA_MAP_THREADS,
-        format == PC__CUDA_I8 ? PC__CUDA_MAP_SHARED_I8 : PC__CUDA_MAP_SHARED};
-    const pc__cuda_kernel *kernel;
+    const pc__cuda_ready *ready;
     pc__cuda_map_record task = {
         .lanes = pc__cuda_tables_device(&w->tables, w->lanes_at),
         .blocks = (pc__cuda_map_block *)pc__cuda_tables_device(&w->tables, w->blocks_at) + l->first,
@@ -258,9 +249,8 @@ static pc_status launch_record(const device_maps *w, const map_launch *l, const 
         .heads = (uint32_t)w->layer->heads,
         .layer = (uint32_t)w->layer->layer,
         .count = l->count};
-    PC__TRY_RETURN(
-        pc__cuda_attend_kernel(&kernel, w->backend, PC__CUDA_KERNEL_RECORD + format, &kind));
-    pc__cuda_launch(w->stream, kernel, (pc__cuda_grid){l->count, task.heads, 1}, &task);
+    PC__TRY_RETURN(pc__cuda_attend_kernel(&ready, w->backend, PC__CUDA_KERNEL_RECORD + format));
+    pc__cuda_launch(w->stream, &ready->kernel, (pc__cuda_grid){l->count, task.heads, 1}, &task);
     return PC_OK;
 }
 
@@ -313,16 +303,12 @@ pc_status pc__cuda_op_apply_maps(pc__stream *stream, const pc__map_lane *lanes, 
 /* Rotates the queries of all lanes; they keep their rows. *q: those to be used. */
 static pc_status rotate(device_maps *w, const float **q)
 {
-    const pc__cuda_kernel_kind kind = {"pc__cuda_rotate", sizeof(pc__cuda_rotate_task),
-                                       PC__CUDA_ROTATE_THREADS, 0};
     size_t rows = 0, dim = (size_t)w->lanes[0].kv->shape.k_dim,
            width = (size_t)w->layer->heads * dim;
-    const pc__cuda_kernel *kernel;
     for (size_t i = 0; i < w->count; i++) {
         size_t end = w->lanes[i].first_row + w->lanes[i].shape.tokens;
         rows = end > rows ? end : rows;
     }
-    PC__TRY_RETURN(pc__cuda_attend_kernel(&kernel, w->backend, PC__CUDA_KERNEL_ROTATE, &kind));
     PC__TRY_RETURN(pc__cuda_scratch_take(w->stream, rows * width * sizeof **q, &w->rotated));
     for (size_t i = 0; i < w->count; i++) {
         const map_lane *lane = &w->lanes[i];
@@ -336,7 +322,7 @@ static pc_status rotate(device_maps *w, const float **q)
                                      .scale = 1.0f};
         PC__TRY_RETURN(pc__cuda_angles_of(&task.angles, w->base, w->layer->rope, lane->distance,
                                           lane->shape.tokens));
-        pc__cuda_launch(w->stream, kernel, (pc__cuda_grid){task.rows, 1, 1}, &task);
+        pc__cuda_launch(w->stream, &pc__cuda_dense.rotate, (pc__cuda_grid){task.rows, 1, 1}, &task);
     }
     *q = w->rotated;
     return PC_OK;

@@ -7,7 +7,6 @@
 #include "cuda/attend_tiles.h"
 #include "cuda/backend_cuda.h"
 #include "cuda/device_tables.h"
-#include "attn/kv_device.h"
 
 /* A section of 512 tokens. A row writes and reads a state of 8 * (v_dim + 1) bytes a section and
  * head. 128 rows that share 2048 tokens and have 128 of their own, 52 heads of 128 dimensions in
@@ -71,6 +70,16 @@ static pc_status find_runs(pc__cuda_plan *made, const pc__row_plan *plan)
             made->runs[made->run_count++].kv = made->runs[i].kv;
     for (size_t i = 0; i < made->run_count; i++)
         made->runs[i].tokens = made->runs[i].kv->tokens;
+    return PC_OK;
+}
+
+/* Of runs of the application: their first pages. */
+static pc_status check_runs(const pc__cuda_plan *made, const pc__cuda_device *device)
+{
+    for (size_t i = 0; i < made->run_count && made->visitor; i++)
+        if (made->runs[i].tokens)
+            PC__TRY_RETURN(pc__cuda_check_pointer(device, pc__kv_page_at(made->runs[i].kv, 0),
+                                                  "a page of K and V"));
     return PC_OK;
 }
 
@@ -272,6 +281,7 @@ static pc_status make_tables(pc__cuda_plan *made, pc__cuda_stream *stream, const
     table_maker m = {.plan = plan, .made = made};
     pc_status status;
     PC__TRY_RETURN(find_runs(made, plan));
+    PC__TRY_RETURN(check_runs(made, stream->device));
     PC__TRY_RETURN(lay_out(&m));
     made->waves = pc__calloc(&made->mem, plan->wave_count, sizeof *made->waves);
     made->batches = pc__calloc(&made->mem, FORMATS * plan->wave_count, sizeof *made->batches);

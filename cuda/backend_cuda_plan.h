@@ -2,12 +2,12 @@
  * first used, serve all layers, and go with the plan. A plan over runs of the application (views,
  * attn/kv.h) has a visitor, in whose memory the tables lie, and gets its pages anew in each call.
  */
-#ifndef PC_ATTN_CUDA_BACKEND_CUDA_PLAN_H
-#define PC_ATTN_CUDA_BACKEND_CUDA_PLAN_H
+#ifndef PC_CUDA_BACKEND_CUDA_PLAN_H
+#define PC_CUDA_BACKEND_CUDA_PLAN_H
 
 #include "cuda/backend_cuda_visitor.h"
 #include "cuda/kernels/attend.h"
-#include "attn/plan_internal.h"
+#include "attn/plan_view.h"
 
 /* A run that some row of the plan sees. */
 typedef struct pc__cuda_plan_run {

@@ -4,7 +4,7 @@
 
 #include <string.h>
 
-#include "attn/kv_device.h"
+#include "attn/plan_view.h"
 #include "base/mem.h"
 
 void pc__cuda_op_gather(pc__stream *stream, const pc__floats *x, const uint32_t *row, size_t rows,
@@ -17,7 +17,7 @@ void pc__cuda_op_gather(pc__stream *stream, const pc__floats *x, const uint32_t 
                             .rows = (uint32_t)rows,
                             .dim = (uint32_t)dim,
                             .scale = 1.0f};
-    pc__cuda_launch_rows(stream, &pc__cuda_dense(stream)->lookup_f32, rows, &task);
+    pc__cuda_launch_rows(stream, &pc__cuda_dense.lookup_f32, rows, &task);
     pc__cuda_done_with(stream, list);
 }
 
@@ -26,7 +26,7 @@ void pc__cuda_op_scale_rows(pc__stream *stream, const float *factors, size_t row
 {
     float *list = pc__cuda_list(stream, factors, rows * sizeof *factors);
     pc__cuda_scale_rows_task task = {pc__cuda_floats(x), list, (uint32_t)rows, (uint32_t)dim};
-    pc__cuda_launch_rows(stream, &pc__cuda_dense(stream)->scale_rows, rows, &task);
+    pc__cuda_launch_rows(stream, &pc__cuda_dense.scale_rows, rows, &task);
     pc__cuda_done_with(stream, list);
 }
 
@@ -46,7 +46,7 @@ static void run_neighbours(pc__stream *stream, const pc__row_range *ranges, size
     uint32_t *list = pc__cuda_list(stream, ends, 2 * task->rows * sizeof *ends);
     task->lane_first = list;
     task->lane_end = list ? list + task->rows : NULL;
-    pc__cuda_launch_rows(stream, &pc__cuda_dense(stream)->neighbours, task->rows, task);
+    pc__cuda_launch_rows(stream, &pc__cuda_dense.neighbours, task->rows, task);
     pc__cuda_done_with(stream, list);
 }
 
@@ -88,7 +88,7 @@ void pc__cuda_op_rotate(pc__stream *stream, const pc__rotation *rope, const int6
     if (status < 0)
         pc__cuda_note(pc__cuda_stream_of(stream), status);
     else
-        pc__cuda_launch_rows(stream, &pc__cuda_dense(stream)->rotate, rows, &task);
+        pc__cuda_launch_rows(stream, &pc__cuda_dense.rotate, rows, &task);
 }
 
 /* ------------------------------------------------------------------- K and V */
@@ -142,7 +142,7 @@ static size_t find_pieces(pc__kv *const *runs, const size_t *slots, size_t rows,
 static void store_rows(pc__stream *stream, const pc__kv_shape *shape, pc__cuda_kv_write *task,
                        const pc__cuda_kv_piece *pieces, size_t count)
 {
-    const pc__cuda_kernel *kernel = writer_of(pc__cuda_dense(stream), shape->dtype);
+    const pc__cuda_kernel *kernel = writer_of(&pc__cuda_dense, shape->dtype);
     if (!kernel) {
         pc__cuda_note(pc__cuda_stream_of(stream),
                       pc__fail(PC_ERR_INTERNAL, "tokens cannot be written into int8 pages"));

@@ -16,7 +16,7 @@ static pc__cuda_visitor *take_out(pc__cuda_backend *backend, pc__cuda_visitor **
 
 /* If all are at work elsewhere, and enough are there, any one does: its new work begins behind the
  * old. A link to NULL: none. */
-static pc__cuda_visitor **choose(pc__cuda_backend *backend, pc__cuda_queue queue)
+static pc__cuda_visitor **choose(pc__cuda_backend *backend, cudaStream_t queue)
 {
     pc__cuda_visitor **link = &backend->visitors;
     while (*link && (*link)->last != queue)
@@ -51,7 +51,7 @@ static pc_status new_visitor(pc__cuda_visitor **out, pc__cuda_backend *backend)
 }
 
 pc_status pc__cuda_visitor_take(pc__cuda_visitor **out, pc__cuda_backend *backend,
-                                pc__cuda_queue queue)
+                                cudaStream_t queue)
 {
     pthread_mutex_lock(&backend->lock);
     *out = take_out(backend, choose(backend, queue));

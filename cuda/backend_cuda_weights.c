@@ -138,8 +138,10 @@ static pc_status make_quantised(pc__cuda_linear *linear, const pc__weight_source
 
 static pc_status make_plain(pc__cuda_linear *linear, const pc__weight_source *source)
 {
-    pc__cuda_gemm_shape shape = {(uint32_t)linear->in, (uint32_t)linear->out, linear->dtype,
-                                 linear->bias != NULL};
+    pc__cuda_gemm_shape shape = {.in = (uint32_t)linear->in,
+                                 .out = (uint32_t)linear->out,
+                                 .dtype = linear->dtype,
+                                 .bias = linear->bias != NULL};
     pc__cuda_blas *blas;
     linear->bytes = linear->out * linear->in * element_of(linear->dtype);
     PC__TRY_RETURN(pc__cuda_backend_blas(&blas, linear->backend));
@@ -253,7 +255,7 @@ size_t pc__cuda_op_table_bytes(const pc__table *table)
 void pc__cuda_op_look_up(pc__stream *stream, const pc__table *table, const uint32_t *row,
                          size_t rows, int add, pc__floats *x)
 {
-    const pc__cuda_dense_kernels *k = pc__cuda_dense(stream);
+    const pc__cuda_dense_kernels *k = &pc__cuda_dense;
     uint32_t *list = pc__cuda_list(stream, row, rows * sizeof *row);
     pc__cuda_lookup task = {.table = table_of(table)->data,
                             .row = list,

@@ -7,10 +7,10 @@
  *   scale [32] fp16 or fp32 (half); minimum [32] fp32 (only with minimums)
  *
  * Other numbers of bits than 4, and values of tables, are widened to 8 bits. */
-#ifndef PC_ATTN_CUDA_CUDA_PANEL_H
-#define PC_ATTN_CUDA_CUDA_PANEL_H
+#ifndef PC_CUDA_CUDA_PANEL_H
+#define PC_CUDA_CUDA_PANEL_H
 
-#include "attn/block_format.h"
+#include "attn/backend.h"
 
 typedef struct pc__cuda_panel_format {
     uint32_t bits;    /* 4 or 8; 0: not quantised */

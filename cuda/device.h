@@ -1,41 +1,54 @@
-/* A device and the context in which this library works on it: the primary context, which every
- * user of the device in this process shares, or one of the application's. */
-#ifndef PC_ATTN_CUDA_DEVICE_H
-#define PC_ATTN_CUDA_DEVICE_H
+/* A device, as the calling thread works on it: in its primary context, which every user of the
+ * device in this process shares. */
+#ifndef PC_CUDA_DEVICE_H
+#define PC_CUDA_DEVICE_H
 
-#include "cuda/driver.h"
+#include "cuda/check.h"
 
 /* Immutable: any thread. */
 typedef struct pc__cuda_device {
-    const pc__cuda_driver *driver;
     pc_allocator mem;
-    pc__cuda_ordinal ordinal;
-    pc__cuda_ctx context;
-    int retained; /* the primary context, which is given back */
-    char name[64];
-    int32_t capability; /* 80: 8.0 */
-    int32_t multiprocessors;
-    int32_t threads_per_block;
-    int32_t threads_per_multiprocessor;
-    int32_t registers_per_multiprocessor;
-    int32_t shared_per_block; /* bytes, the most that a kernel may ask for */
-    int32_t shared_per_multiprocessor;
-    int32_t l2_bytes;
-    int32_t grid_x, grid_y; /* the most blocks */
-    size_t memory_bytes;
+    int number; /* as cudaSetDevice counts them */
+    struct cudaDeviceProp is;
 } pc__cuda_device;
 
-/* The device with this number. `context` NULL: its primary context. The driver must outlive the
- * device. PC_ERR_INVALID: there is no such device. PC_ERR_UNSUPPORTED: older than compute
- * capability 8.0. */
-pc_status pc__cuda_device_new(pc__cuda_device **out, const pc_allocator *mem,
-                              const pc__cuda_driver *driver, int32_t number, pc__cuda_ctx context);
+/* The device with this number. PC_ERR_INVALID: there is no such device. PC_ERR_UNSUPPORTED, with
+ * the reason: no driver, one that is too old, no device, one older than compute capability 8.0, or
+ * one for which there are no kernels. */
+pc_status pc__cuda_device_new(pc__cuda_device **out, const pc_allocator *mem, int32_t number);
 void pc__cuda_device_free(pc__cuda_device *device); /* NULL does nothing */
 
-/* Between these two, the context is current in the calling thread; then the one before is again.
- * Every function of this folder that calls the driver does this itself. */
-pc_status pc__cuda_enter(const pc__cuda_device *device);
-void pc__cuda_leave(const pc__cuda_device *device);
+/* What the calling thread had before, and the device that it has entered. */
+typedef struct pc__cuda_caller {
+    int device;
+    enum cudaStreamCaptureMode mode;
+    const pc__cuda_device *entered;
+} pc__cuda_caller;
+
+/* Between these two, the device is the current one of the calling thread, and no call disturbs a
+ * graph that somebody captures; then all is as before. Every function of this folder that calls the
+ * runtime does this itself, and calls no function of the application between them. */
+pc_status pc__cuda_enter(pc__cuda_caller *before, const pc__cuda_device *device);
+void pc__cuda_leave(pc__cuda_caller *before);
+/* Runs calls on the device: the status of `expression`, or why the device was not entered. */
+#define PC__CUDA_ON(device, status, expression)        \
+    do {                                               \
+        pc__cuda_caller before_;                       \
+        (status) = pc__cuda_enter(&before_, (device)); \
+        if ((status) == PC_OK) {                       \
+            (status) = (expression);                   \
+            pc__cuda_leave(&before_);                  \
+        }                                              \
+    } while (0)
+
+/* The same for calls that only queue work, which no capture forbids. */
+pc_status pc__cuda_select(int *before, const pc__cuda_device *device);
+void pc__cuda_restore(int before, const pc__cuda_device *device);
+
+/* PC_ERR_INVALID: the device cannot use an address of the application, which is called `what`. NULL
+ * is not looked at. */
+pc_status pc__cuda_check_pointer(const pc__cuda_device *device, const void *address,
+                                 const char *what);
 
 /* Puts "CUDA device 0 (its name)" before the error text. */
 pc_status pc__cuda_fail_in(const pc__cuda_device *device, pc_status status);
@@ -44,5 +57,11 @@ pc_status pc__cuda_fail_in(const pc__cuda_device *device, pc_status status);
  * are kept. Given back only when no queued work uses it. */
 pc_status pc__cuda_pinned_take(const pc__cuda_device *device, size_t bytes, void **out);
 void pc__cuda_pinned_give(const pc__cuda_device *device, void *memory); /* NULL does nothing */
+
+/* Events without times: a point in the order of a stream, which `wait` makes the calling thread
+ * wait for. `free`: NULL does nothing. */
+pc_status pc__cuda_event_new(cudaEvent_t *out, const pc__cuda_device *device);
+void pc__cuda_event_free(cudaEvent_t event, const pc__cuda_device *device);
+pc_status pc__cuda_event_wait(cudaEvent_t event, const pc__cuda_device *device);
 
 #endif

@@ -1,28 +1,22 @@
-/* Memory of a device. Taking it from the driver waits for the device, so it is taken in large
- * blocks, and parts of these are given out: the best fit, joined with free neighbours when it comes
- * back. A part of over half a block has a block to itself. */
-#ifndef PC_ATTN_CUDA_DEVICE_POOL_H
-#define PC_ATTN_CUDA_DEVICE_POOL_H
+/* Memory of a device, out of a pool of the CUDA runtime: the driver keeps what comes back, and
+ * joins free memory wherever it lies. */
+#ifndef PC_CUDA_DEVICE_POOL_H
+#define PC_CUDA_DEVICE_POOL_H
 
 #include "cuda/device.h"
 
-enum {
-    PC__CUDA_ALIGNMENT = 512,       /* of every part */
-    PC__CUDA_BLOCK_BYTES = 32 << 20 /* of a block that holds several */
-};
+enum { PC__CUDA_ALIGNMENT = 256 }; /* of every part, as the runtime promises */
 
-typedef struct pc__cuda_pool pc__cuda_pool; /* internally locked */
+typedef struct pc__cuda_pool pc__cuda_pool; /* any thread */
 typedef struct pc__cuda_pool_sizes {
-    size_t given; /* bytes of parts that are in use, rounded up to the alignment */
-    size_t held;  /* bytes that the driver has been asked for */
+    size_t given; /* bytes of parts that are in use */
+    size_t held;  /* bytes that the device has reserved for the pool */
     size_t limit;
 } pc__cuda_pool_sizes;
 
-/* `limit`: bytes that the pool may hold; 0: what the device has. `block`: bytes of a block that
- * holds several parts; 0: PC__CUDA_BLOCK_BYTES; 1: every part has its own, for tests of who touches
- * what memory. */
-pc_status pc__cuda_pool_new(pc__cuda_pool **out, const pc__cuda_device *device, size_t limit,
-                            size_t block);
+/* `limit`: bytes that the pool may hold; 0: what is free on the device, less 1 GiB for others, but
+ * at least half of it. */
+pc_status pc__cuda_pool_new(pc__cuda_pool **out, const pc__cuda_device *device, size_t limit);
 /* All parts have come back, and no queued work uses them. NULL does nothing. */
 void pc__cuda_pool_free(pc__cuda_pool *pool);
 const pc__cuda_device *pc__cuda_pool_device(const pc__cuda_pool *pool);
@@ -33,7 +27,7 @@ pc_status pc__cuda_pool_take(pc__cuda_pool *pool, size_t bytes, void **out);
 /* No queued work may still use the part: see pc__cuda_scratch_give for memory of one stream. NULL
  * does nothing. */
 void pc__cuda_pool_give(pc__cuda_pool *pool, void *address);
-/* Gives blocks without a part back to the driver, which waits for the device. */
+/* Gives memory without a part back to the device. */
 void pc__cuda_pool_trim(pc__cuda_pool *pool);
 pc__cuda_pool_sizes pc__cuda_pool_look(pc__cuda_pool *pool);
 

@@ -1,5 +1,5 @@
 /* Streams: their first error, copies, events, what one waits for. */
-#include "cuda/device_stream.h"
+#include "cuda/launch.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -19,59 +19,76 @@ void pc__cuda_note(pc__cuda_stream *stream, pc_status status)
         keep(stream, pc__cuda_fail_in(stream->device, status));
 }
 
-/* Runs a call of the driver in the stream's context, unless there was an error. */
-#define QUEUE(stream, call, arguments)                                                  \
-    do {                                                                                \
-        if ((stream)->status == PC_OK && enter(stream)) {                               \
-            pc__cuda_note(stream, PC__CUDA((stream)->device->driver, call, arguments)); \
-            pc__cuda_leave((stream)->device);                                           \
-        }                                                                               \
+/* Runs a call on the stream's device, unless there was an error. */
+#define QUEUE(stream, call, arguments)                                         \
+    do {                                                                       \
+        if ((stream)->status == PC_OK) {                                       \
+            pc_status status_;                                                 \
+            PC__CUDA_ON((stream)->device, status_, PC__CUDA(call, arguments)); \
+            pc__cuda_note(stream, status_);                                    \
+        }                                                                      \
     } while (0)
-
-static int enter(pc__cuda_stream *stream)
-{
-    pc_status status = PC__CUDA(stream->device->driver, cuCtxPushCurrent,
-                                (stream->device->context));
-    pc__cuda_note(stream, status);
-    return status == PC_OK;
-}
-
-static uint64_t address(const void *pointer)
-{
-    return (uint64_t)(uintptr_t)pointer;
-}
 
 void pc__cuda_copy(pc__cuda_stream *stream, void *to, const void *from, size_t bytes)
 {
     if (bytes)
-        QUEUE(stream, cuMemcpyAsync, (address(to), address(from), bytes, stream->queue));
+        QUEUE(stream, cudaMemcpyAsync, (to, from, bytes, cudaMemcpyDefault, stream->queue));
+}
+
+void pc__cuda_copy_rows(pc__cuda_stream *stream, void *to, size_t to_step, const void *from,
+                        size_t from_step, size_t width, size_t rows)
+{
+    QUEUE(stream, cudaMemcpy2DAsync,
+          (to, to_step, from, from_step, width, rows, cudaMemcpyDeviceToDevice, stream->queue));
 }
 
 void pc__cuda_zero(pc__cuda_stream *stream, void *to, size_t bytes)
 {
     if (bytes)
-        QUEUE(stream, cuMemsetD8Async, (address(to), 0, bytes, stream->queue));
+        QUEUE(stream, cudaMemsetAsync, (to, 0, bytes, stream->queue));
 }
 
 void pc__cuda_upload(pc__cuda_stream *stream, void *to, const void *from, size_t bytes)
 {
-    if (stream->status < 0 || !enter(stream))
+    pc_status status = stream->status;
+    if (status < 0)
         return;
-    pc__cuda_note(stream,
-                  pc__cuda_staging_upload(&stream->staging, stream->queue, to, from, bytes));
-    pc__cuda_leave(stream->device);
+    PC__CUDA_ON(stream->device, status,
+                pc__cuda_staging_upload(&stream->staging, stream->queue, to, from, bytes));
+    pc__cuda_note(stream, status);
+}
+
+/* The runtime copies the struct before it returns. */
+static pc_status launch(const pc__cuda_stream *stream, const pc__cuda_kernel *kernel,
+                        pc__cuda_grid grid, const void *task)
+{
+    void *arguments[] = {(void *)(uintptr_t)task};
+    const dim3 blocks = {grid.x, grid.y, grid.z}, threads = {kernel->threads, 1, 1};
+    int before;
+    PC__TRY_RETURN(pc__cuda_select(&before, stream->device));
+    pc_status status = PC__CUDA(cudaLaunchKernel, (pc__cuda_address(kernel), blocks, threads,
+                                                   arguments, kernel->shared_bytes, stream->queue));
+    pc__cuda_restore(before, stream->device);
+    return status < 0 ? pc__fail_in(status, "launching %s", kernel->name) : PC_OK;
+}
+
+void pc__cuda_launch(pc__cuda_stream *stream, const pc__cuda_kernel *kernel, pc__cuda_grid grid,
+                     const void *task)
+{
+    if (stream->status == PC_OK && grid.x && grid.y && grid.z)
+        pc__cuda_note(stream, launch(stream, kernel, grid, task));
 }
 
 /* ------------------------------------------------------------------ events */
 
-void pc__cuda_event_mark(pc__cuda_event event, pc__cuda_stream *stream)
+void pc__cuda_event_mark(cudaEvent_t event, pc__cuda_stream *stream)
 {
-    QUEUE(stream, cuEventRecord, (event, stream->queue));
+    QUEUE(stream, cudaEventRecord, (event, stream->queue));
 }
 
-void pc__cuda_event_await(pc__cuda_event event, pc__cuda_stream *stream)
+void pc__cuda_event_await(cudaEvent_t event, pc__cuda_stream *stream)
 {
-    QUEUE(stream, cuStreamWaitEvent, (stream->queue, event, 0));
+    QUEUE(stream, cudaStreamWaitEvent, (stream->queue, event, 0));
 }
 
 void pc__cuda_follow(pc__cuda_stream *stream, pc__cuda_stream *first)
@@ -82,31 +99,6 @@ void pc__cuda_follow(pc__cuda_stream *stream, pc__cuda_stream *first)
         keep(stream, first->status);
     }
     pc__cuda_event_await(first->behind, stream);
-}
-
-pc_status pc__cuda_event_new(pc__cuda_event *out, const pc__cuda_device *device)
-{
-    *out = NULL;
-    PC__TRY_RETURN(pc__cuda_enter(device));
-    pc_status status = PC__CUDA(device->driver, cuEventCreate, (out, PC__CUDA_EVENT_NO_TIMES));
-    pc__cuda_leave(device);
-    return status < 0 ? pc__cuda_fail_in(device, status) : PC_OK;
-}
-
-void pc__cuda_event_free(pc__cuda_event event, const pc__cuda_device *device)
-{
-    if (!event || pc__cuda_enter(device) < 0)
-        return;
-    device->driver->cuEventDestroy(event);
-    pc__cuda_leave(device);
-}
-
-pc_status pc__cuda_event_wait(pc__cuda_event event, const pc__cuda_device *device)
-{
-    PC__TRY_RETURN(pc__cuda_enter(device));
-    pc_status status = PC__CUDA(device->driver, cuEventSynchronize, (event));
-    pc__cuda_leave(device);
-    return status < 0 ? pc__cuda_fail_in(device, status) : PC_OK;
 }
 
 /* ----------------------------------------------------------------- scratch */
@@ -131,17 +123,16 @@ static void drop_idle(pc__cuda_stream *stream)
         pc__cuda_pool_give(stream->pool, stream->idle[--stream->idle_count].address);
 }
 
-static pc_status wait_once(pc__cuda_stream *stream)
+static pc_status wait_once(const pc__cuda_stream *stream)
 {
-    PC__TRY_RETURN(pc__cuda_enter(stream->device));
-    pc_status status = PC__CUDA(stream->device->driver, cuStreamSynchronize, (stream->queue));
-    pc__cuda_leave(stream->device);
+    pc_status status;
+    PC__CUDA_ON(stream->device, status, PC__CUDA(cudaStreamSynchronize, (stream->queue)));
     return status < 0 ? pc__cuda_fail_in(stream->device, status) : PC_OK;
 }
 
 /* The caller gives memory back after it, even if it failed. So a wait that failed is tried once
  * more, unless the context is lost, in which nothing runs any longer. */
-static pc_status wait_for_queue(pc__cuda_stream *stream)
+static pc_status wait_for_queue(const pc__cuda_stream *stream)
 {
     pc_status status = wait_once(stream);
     if (status == PC_OK || status == PC_ERR_DEAD)
@@ -196,15 +187,32 @@ void pc__cuda_scratch_give(pc__cuda_stream *stream, void *block)
 
 /* ------------------------------------------------------------------- visits */
 
-pc_status pc__cuda_stream_visit(pc__cuda_stream *stream, pc__cuda_queue queue)
+/* Uploads of tables go through memory that is used again: a graph would play it later. */
+static pc_status check_queue(const pc__cuda_stream *stream, cudaStream_t queue)
 {
-    const pc__cuda_device *device = stream->device;
-    PC__TRY_RETURN(pc__cuda_enter(device));
-    pc_status status = PC__CUDA(device->driver, cuStreamWaitEvent, (queue, stream->behind, 0));
-    pc__cuda_leave(device);
+    enum cudaStreamCaptureStatus captured = cudaStreamCaptureStatusNone;
+    int number = stream->device->number;
+    PC__TRY_RETURN(PC__CUDA(cudaStreamGetDevice, (queue, &number)));
+    if (number != stream->device->number)
+        return pc__fail(PC_ERR_INVALID, "the stream belongs to CUDA device %d", number);
+    cudaError_t result = cudaStreamIsCapturing(queue, &captured);
+    if (result == cudaErrorStreamCaptureImplicit || captured != cudaStreamCaptureStatusNone) {
+        cudaGetLastError();
+        return pc__fail(PC_ERR_UNSUPPORTED, "the stream, or one that the default stream waits for, "
+                                            "is being captured into a graph");
+    }
+    PC__TRY_RETURN(pc__cuda_check(result, "cudaStreamIsCapturing"));
+    return PC__CUDA(cudaStreamWaitEvent, (queue, stream->behind, 0));
+}
+
+pc_status pc__cuda_stream_visit(pc__cuda_stream *stream, cudaStream_t queue)
+{
+    cudaStream_t place = queue ? queue : cudaStreamLegacy;
+    pc_status status;
+    PC__CUDA_ON(stream->device, status, check_queue(stream, place));
     if (status < 0)
-        return pc__cuda_fail_in(device, status);
-    stream->queue = queue;
+        return pc__cuda_fail_in(stream->device, status);
+    stream->queue = place;
     return PC_OK;
 }
 
@@ -219,11 +227,8 @@ static pc_status take_error(pc__cuda_stream *stream)
 /* Also after an error: part of the work is queued. */
 static void mark_end(pc__cuda_stream *stream)
 {
-    pc_status status = pc__cuda_enter(stream->device);
-    if (status == PC_OK) {
-        status = PC__CUDA(stream->device->driver, cuEventRecord, (stream->behind, stream->queue));
-        pc__cuda_leave(stream->device);
-    }
+    pc_status status;
+    PC__CUDA_ON(stream->device, status, PC__CUDA(cudaEventRecord, (stream->behind, stream->queue)));
     pc__cuda_note(stream, status);
     if (status < 0)
         wait_for_queue(stream); /* there is no mark to wait for later */
@@ -241,11 +246,14 @@ pc_status pc__cuda_stream_home(pc__cuda_stream *stream, pc_status status, int wa
 
 int pc__cuda_stream_rests(const pc__cuda_stream *stream)
 {
-    if (pc__cuda_enter(stream->device) < 0)
+    pc__cuda_caller before;
+    if (pc__cuda_enter(&before, stream->device) < 0)
         return 0;
-    pc__cuda_result result = stream->device->driver->cuEventQuery(stream->behind);
-    pc__cuda_leave(stream->device);
-    return !result;
+    cudaError_t result = cudaEventQuery(stream->behind);
+    if (result != cudaSuccess)
+        cudaGetLastError(); /* that it is not done is no error of the application's */
+    pc__cuda_leave(&before);
+    return result == cudaSuccess;
 }
 
 /* ------------------------------------------------------------------ life */
@@ -264,10 +272,9 @@ static pc_status open_queue(pc__cuda_stream *stream)
     const pc__cuda_device *device = stream->device;
     PC__TRY_RETURN(pc__cuda_staging_init(&stream->staging, device));
     PC__TRY_RETURN(pc__cuda_event_new(&stream->behind, device));
-    PC__TRY_RETURN(pc__cuda_enter(device));
-    pc_status status = PC__CUDA(device->driver, cuStreamCreate,
-                                (&stream->own, PC__CUDA_QUEUE_NON_BLOCKING));
-    pc__cuda_leave(device);
+    pc_status status;
+    PC__CUDA_ON(device, status,
+                PC__CUDA(cudaStreamCreateWithFlags, (&stream->own, cudaStreamNonBlocking)));
     stream->queue = stream->own;
     return status < 0 ? pc__cuda_fail_in(device, status) : PC_OK;
 }
@@ -294,14 +301,15 @@ void pc__cuda_stream_free(pc__cuda_stream *stream)
     if (!stream)
         return;
     const pc__cuda_device *device = stream->device;
+    pc__cuda_caller before;
     if (stream->own) {
         pc__cuda_event_wait(stream->behind, device);
         wait_for_queue(stream);
     }
     drop_idle(stream);
-    if (stream->own && pc__cuda_enter(device) == PC_OK) {
-        device->driver->cuStreamDestroy(stream->own);
-        pc__cuda_leave(device);
+    if (stream->own && pc__cuda_enter(&before, device) == PC_OK) {
+        cudaStreamDestroy(stream->own);
+        pc__cuda_leave(&before);
     }
     pc__cuda_event_free(stream->behind, device);
     pc__cuda_staging_end(&stream->staging);

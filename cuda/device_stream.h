@@ -1,8 +1,8 @@
 /* An order of work on a device. Everything here but pc__cuda_finish only queues work and returns;
  * what is queued runs later, in the order of the stream. The first error is kept: after it, nothing
  * more is queued, and `finish` returns it. One thread at a time for each stream. */
-#ifndef PC_ATTN_CUDA_DEVICE_STREAM_H
-#define PC_ATTN_CUDA_DEVICE_STREAM_H
+#ifndef PC_CUDA_DEVICE_STREAM_H
+#define PC_CUDA_DEVICE_STREAM_H
 
 #include "cuda/device_pool.h"
 #include "cuda/staging.h"
@@ -15,12 +15,12 @@ typedef struct pc__cuda_scratch {
 typedef struct pc__cuda_stream {
     const pc__cuda_device *device;
     pc__cuda_pool *pool;
-    pc__cuda_queue queue; /* where work goes: `own`, or one that the stream visits */
-    pc__cuda_queue own;
+    cudaStream_t queue; /* where work goes: `own`, or one that the stream visits */
+    cudaStream_t own;
     pc_status status; /* the first error, or PC_OK */
     char text[512];   /* its text */
     pc__cuda_staging staging;
-    pc__cuda_event behind; /* for pc__cuda_follow; behind all work of visits */
+    cudaEvent_t behind; /* for pc__cuda_follow; behind all work of visits */
     pc__cuda_scratch *idle, *busy;
     size_t idle_count, idle_capacity, busy_count, busy_capacity;
 } pc__cuda_stream;
@@ -32,12 +32,12 @@ void pc__cuda_stream_free(pc__cuda_stream *stream);
 /* Waits until all queued work is done. Returns the first error since the last `finish`, and forgets
  * it. Memory that the work uses may be given back then, also after an error. */
 pc_status pc__cuda_finish(pc__cuda_stream *stream);
-/* Between these two, work goes to `queue`, a CUstream of the application in the device's context,
+/* Between these two, work goes to `queue`, a stream of the application on the same device,
  * behind what is there and behind all earlier work of visits; NULL: the legacy default stream. So
  * the stream's memory is used again in the right order, whatever queues it visits, and also if a
  * queue is destroyed and another one gets its address. A stream that visits does nothing else but
  * that. `visit` fails: nothing has begun. */
-pc_status pc__cuda_stream_visit(pc__cuda_stream *stream, pc__cuda_queue queue);
+pc_status pc__cuda_stream_visit(pc__cuda_stream *stream, cudaStream_t queue);
 /* `status`: of what was queued, an error of this thread. waits: 1: until the work is done. Returns
  * the first error of the visit, and forgets it. */
 pc_status pc__cuda_stream_home(pc__cuda_stream *stream, pc_status status, int waits);
@@ -50,6 +50,9 @@ void pc__cuda_note(pc__cuda_stream *stream, pc_status status);
 /* From any kind of memory to any; neither side may be changed or given back before the copy is
  * done. */
 void pc__cuda_copy(pc__cuda_stream *stream, void *to, const void *from, size_t bytes);
+/* Rows of `width` bytes within the device; a step is the bytes from row to row. */
+void pc__cuda_copy_rows(pc__cuda_stream *stream, void *to, size_t to_step, const void *from,
+                        size_t from_step, size_t width, size_t rows);
 /* To the device; `from` may be changed at once. For tables of up to some 100 KiB. */
 void pc__cuda_upload(pc__cuda_stream *stream, void *to, const void *from, size_t bytes);
 void pc__cuda_zero(pc__cuda_stream *stream, void *to, size_t bytes);
@@ -61,13 +64,9 @@ void pc__cuda_scratch_give(pc__cuda_stream *stream, void *address); /* NULL does
 
 /* What is queued later on `stream` begins after all that was queued so far on `first`. */
 void pc__cuda_follow(pc__cuda_stream *stream, pc__cuda_stream *first);
-/* Points in the order of a stream: `mark` says where, `await` makes another stream, `wait` the
- * calling thread wait for it. Streams and threads do not wait for an event that was never marked.
- */
-pc_status pc__cuda_event_new(pc__cuda_event *out, const pc__cuda_device *device);
-void pc__cuda_event_free(pc__cuda_event event, const pc__cuda_device *device);
-void pc__cuda_event_mark(pc__cuda_event event, pc__cuda_stream *stream);
-void pc__cuda_event_await(pc__cuda_event event, pc__cuda_stream *stream);
-pc_status pc__cuda_event_wait(pc__cuda_event event, const pc__cuda_device *device);
+/* `mark` says where in the stream an event lies, `await` makes another stream wait for it. A stream
+ * does not wait for an event that was never marked. */
+void pc__cuda_event_mark(cudaEvent_t event, pc__cuda_stream *stream);
+void pc__cuda_event_await(cudaEvent_t event, pc__cuda_stream *stream);
 
 #endif

@@ -1,7 +1,7 @@
 /* Several arrays for kernels in one part of device memory. They are laid out first, then filled in
  * host memory, then uploaded together. */
-#ifndef PC_ATTN_CUDA_DEVICE_TABLES_H
-#define PC_ATTN_CUDA_DEVICE_TABLES_H
+#ifndef PC_CUDA_DEVICE_TABLES_H
+#define PC_CUDA_DEVICE_TABLES_H
 
 #include "cuda/device_stream.h"
 

@@ -7,24 +7,23 @@
 enum { ALIGNMENT = 64 };
 
 /* Leaves the stage being filled for the next one, which the device must have read. */
-static pc_status next_stage(pc__cuda_staging *staging, pc__cuda_queue queue)
+static pc_status next_stage(pc__cuda_staging *staging, cudaStream_t queue)
 {
-    const pc__cuda_driver *driver = staging->device->driver;
-    PC__TRY_RETURN(PC__CUDA(driver, cuEventRecord, (staging->read[staging->stage], queue)));
+    PC__TRY_RETURN(PC__CUDA(cudaEventRecord, (staging->read[staging->stage], queue)));
     staging->recorded[staging->stage] = 1;
     int next = (staging->stage + 1) % PC__CUDA_STAGES;
     if (staging->recorded[next])
-        PC__TRY_RETURN(PC__CUDA(driver, cuEventSynchronize, (staging->read[next])));
+        PC__TRY_RETURN(PC__CUDA(cudaEventSynchronize, (staging->read[next])));
     staging->recorded[next] = 0;
     staging->stage = next;
     staging->used = 0;
     return PC_OK;
 }
 
-pc_status pc__cuda_staging_upload(pc__cuda_staging *staging, pc__cuda_queue queue, void *to,
+pc_status pc__cuda_staging_upload(pc__cuda_staging *staging, cudaStream_t queue, void *to,
                                   const void *from, size_t bytes)
 {
-    uint64_t device = (uint64_t)(uintptr_t)to;
+    uint8_t *device = to;
     const uint8_t *source = from;
     while (bytes) {
         size_t room = PC__CUDA_STAGE_BYTES - staging->used;
@@ -37,8 +36,7 @@ pc_status pc__cuda_staging_upload(pc__cuda_staging *staging, pc__cuda_queue queu
                       + staging->used;
         memcpy(at, source, now);
         staging->used += (now + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT;
-        PC__TRY_RETURN(PC__CUDA(staging->device->driver, cuMemcpyAsync,
-                                (device, (uint64_t)(uintptr_t)at, now, queue)));
+        PC__TRY_RETURN(PC__CUDA(cudaMemcpyAsync, (device, at, now, cudaMemcpyHostToDevice, queue)));
         device += now;
         source += now;
         bytes -= now;
@@ -54,13 +52,10 @@ void pc__cuda_staging_done(pc__cuda_staging *staging)
 
 static pc_status make_events(pc__cuda_staging *staging)
 {
-    PC__TRY_RETURN(pc__cuda_enter(staging->device));
     pc_status status = PC_OK;
     for (int i = 0; i < PC__CUDA_STAGES && status == PC_OK; i++)
-        status = PC__CUDA(staging->device->driver, cuEventCreate,
-                          (&staging->read[i], PC__CUDA_EVENT_NO_TIMES));
-    pc__cuda_leave(staging->device);
-    return status < 0 ? pc__cuda_fail_in(staging->device, status) : PC_OK;
+        status = pc__cuda_event_new(&staging->read[i], staging->device);
+    return status;
 }
 
 pc_status pc__cuda_staging_init(pc__cuda_staging *staging, const pc__cuda_device *device)
@@ -80,12 +75,8 @@ void pc__cuda_staging_end(pc__cuda_staging *staging)
 {
     if (!staging->device)
         return;
-    if (pc__cuda_enter(staging->device) == PC_OK) {
-        for (int i = 0; i < PC__CUDA_STAGES; i++)
-            if (staging->read[i])
-                staging->device->driver->cuEventDestroy(staging->read[i]);
-        pc__cuda_leave(staging->device);
-    }
+    for (int i = 0; i < PC__CUDA_STAGES; i++)
+        pc__cuda_event_free(staging->read[i], staging->device);
     pc__cuda_pinned_give(staging->device, staging->memory);
     memset(staging, 0, sizeof *staging);
 }

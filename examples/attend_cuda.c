@@ -1,12 +1,11 @@
-/* pc_attend on a GPU, for a runtime that has memory and a stream of its own there (CUDA's driver
- * API): queued between the runtime's copies, and compared with the CPU. */
+/* pc_attend on a GPU, for a runtime that has memory and a stream of its own there: queued between
+ * the runtime's copies, and compared with the CPU. */
+#include <cuda_runtime_api.h>
 #include <math.h>
 #include <promptcache.h>
 #include <promptcache/attend.h>
 #include <stdio.h>
 #include <stdlib.h>
-
-#include "cuda_calls.h"
 
 enum { ROWS = 8, TOKENS = 200, HEADS = 4, DIM = 64, VALUES = ROWS * HEADS * DIM };
 
@@ -14,8 +13,8 @@ static const pc_attend_shape shape = {sizeof shape, HEADS, HEADS, DIM, DIM, PC_D
 static float keys[TOKENS * HEADS * DIM], values[TOKENS * HEADS * DIM];
 static _Alignas(64) unsigned char pages[1 << 18];
 static float queries[VALUES], wanted[VALUES], got[VALUES];
-static const char *failed; /* the first call of the driver that did; after it none is made */
-#define CU(call, ...) failed = failed || !cuda.call(__VA_ARGS__) ? failed : #call
+static cudaError_t failed; /* the first error; after it nothing is called */
+#define CUDA(call) failed = failed ? failed : (call)
 
 static void fill(float *to, size_t count)
 {
@@ -24,7 +23,7 @@ static void fill(float *to, size_t count)
 }
 
 /* Rows that share a run; row r sees all of it but its last r tokens. The plan may go at once. */
-static pc_status attend(pc_context *at, const void *run, const float *q, float *out, CUstream s)
+static pc_status attend(pc_context *at, const void *run, const float *q, float *out, cudaStream_t s)
 {
     const pc_run tokens = {TOKENS, NULL, NULL};
     pc_plan_args rows = PC_PLAN_ARGS_INIT;
@@ -53,21 +52,21 @@ static pc_status attend(pc_context *at, const void *run, const float *q, float *
 /* All in one stream: attention begins after the copies before it, and returns at once. */
 static pc_status attend_there(pc_context *context)
 {
-    CUdeviceptr there = 0, q, out;
-    CUstream stream = NULL;
+    char *there = NULL;
+    cudaStream_t stream = NULL;
     pc_status status = PC_OK;
-    CU(cuStreamCreate, &stream, CU_STREAM_NON_BLOCKING);
-    CU(cuMemAlloc, &there, sizeof pages + sizeof queries + sizeof got);
-    q = there + sizeof pages, out = q + sizeof queries;
-    CU(cuMemcpyAsync, there, (CUdeviceptr)pages, sizeof pages, stream);
-    CU(cuMemcpyAsync, q, (CUdeviceptr)queries, sizeof queries, stream);
+    CUDA(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking));
+    CUDA(cudaMalloc((void **)&there, sizeof pages + sizeof queries + sizeof got));
+    float *q = (float *)(there + sizeof pages), *out = q + VALUES;
+    CUDA(cudaMemcpyAsync(there, pages, sizeof pages, cudaMemcpyDefault, stream));
+    CUDA(cudaMemcpyAsync(q, queries, sizeof queries, cudaMemcpyDefault, stream));
     if (!failed)
-        status = attend(context, (void *)there, (float *)q, (float *)out, stream);
+        status = attend(context, there, q, out, stream);
     if (status >= 0)
-        CU(cuMemcpyAsync, (CUdeviceptr)got, out, sizeof got, stream);
-    CU(cuStreamSynchronize, stream);
-    CU(cuMemFree, there);
-    CU(cuStreamDestroy, stream);
+        CUDA(cudaMemcpyAsync(got, out, sizeof got, cudaMemcpyDefault, stream));
+    CUDA(cudaStreamSynchronize(stream));
+    CUDA(cudaFree(there));
+    CUDA(cudaStreamDestroy(stream));
     return status;
 }
 
@@ -76,7 +75,6 @@ int main(void)
     pc_context *here = NULL, *there = NULL;
     pc_context_options cpu = PC_CONTEXT_OPTIONS_INIT, gpu = PC_CONTEXT_OPTIONS_INIT;
     pc_pages_args write = PC_PAGES_ARGS_INIT;
-    CUcontext primary = NULL;
     float most = 0;
     cpu.backend = "cpu", gpu.backend = "cuda";
     fill(keys, TOKENS * HEADS * DIM), fill(values, TOKENS * HEADS * DIM), fill(queries, VALUES);
@@ -85,20 +83,15 @@ int main(void)
     pc_status status = pc_pages_write(&write);
     if (status >= 0 && (status = pc_context_new(&here, &cpu)) >= 0
         && (status = attend(here, pages, queries, wanted, NULL)) >= 0
-        && (status = pc_context_new(&there, &gpu)) >= 0 && !(failed = open_cuda())) {
-        CU(cuDevicePrimaryCtxRetain, &primary, 0);
-        CU(cuCtxPushCurrent, primary);
+        && (status = pc_context_new(&there, &gpu)) >= 0)
         status = attend_there(there);
-        CU(cuCtxPopCurrent, &primary);
-        CU(cuDevicePrimaryCtxRelease, 0);
-    }
     for (int i = 0; i < VALUES; i++)
         most = fmaxf(most, fabsf(wanted[i] - got[i]));
     pc_context_free(here), pc_context_free(there);
     if (status < 0)
         fprintf(stderr, "attend_cuda: %s: %s\n", pc_status_name(status), pc_error_text());
     else if (failed)
-        fprintf(stderr, "attend_cuda: %s failed\n", failed);
+        fprintf(stderr, "attend_cuda: %s\n", cudaGetErrorString(failed));
     else
         printf("%d rows over %d shared keys: at most %.1e off\n", ROWS, TOKENS, (double)most);
     return status < 0 || failed || !(most < 1e-3f);

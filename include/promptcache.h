@@ -213,8 +213,8 @@ typedef struct pc_context_options {
     /* which of a backend's devices, counted from 0 ("cuda": of those that CUDA_VISIBLE_DEVICES
      * leaves); "cpu" has none but 0 */
     uint32_t device;
-    /* What computes: "cpu", or the name of a backend module. NULL: PC_BACKEND of the environment,
-     * else "cpu". */
+    /* What computes: "cpu", or the name of a backend module, perhaps with a device: "cuda:1". NULL:
+     * PC_BACKEND of the environment, else "cpu". */
     const char *backend;
 } pc_context_options;
 

@@ -349,9 +349,9 @@ run() {
 
 use_device() {
     if [ -n "$fake" ]; then
-        [ -f "$fake/libcuda.so.1" ] || wrong "run: no libcuda.so.1 in '$fake'"
+        [ -f "$fake/libpc_fake_cuda.so" ] || wrong "run: no libpc_fake_cuda.so in '$fake'"
         fake=$(cd "$fake" && pwd)
-        export PC_MODULES="$fake" LD_LIBRARY_PATH="$fake"
+        export PC_MODULES="$fake"
         return
     fi
     export PC_MODULES="$here/lib" PC_CUDA_IMAGES="$here/lib/libpc_cuda_images.so"

@@ -3,6 +3,8 @@
 #   (no option)  for building; demo.sh runs it
 #   --tests      also for the tests, with a sentence encoder of 84 MB in build/minilm and tools for
 #                CUDA kernels in build/nvcc (6 MB; where there is no nvcc, with one of 105 MB)
+#                with PC_SETUP_CUBLAS=1, where there is no CUDA toolkit, also cuBLASLt in build/nvcc
+#                (423 MB): without its header the CUDA backend is neither built nor tested
 #                with PC_SETUP_TRANSFORMERS=1 also torch and transformers in build/transformers
 #                (1.5 GB)
 #   --ci         also for the bindings and for the further builds of `test.sh --all`
@@ -29,7 +31,7 @@ case "${1-}" in
     needed="$needed $testing $ci"
     optional="$optional $testing_optional $ci_optional" fetch=1
     ;;
-*) sed -n '2,8s/^# *//p' "$0"; exit 2 ;;
+*) sed -n '2,10s/^# *//p' "$0"; exit 2 ;;
 esac
 
 # missing PACKAGES: those that are not installed
@@ -92,11 +94,26 @@ fetch_nvcc() {
     [ -x build/nvcc/nvidia/cu13/bin/cuobjdump ] ||
         wheels build/nvcc nvidia-cuda-cuobjdump==13.5.37 nvidia-cuda-nvdisasm==13.5.37 ||
         echo "setup: going on without the disassembler of CUDA kernels"
-    ! command -v nvcc >/dev/null && [ ! -x /usr/local/cuda/bin/nvcc ] &&
-        [ ! -x build/nvcc/nvidia/cu13/bin/nvcc ] || return 0
-    wheels build/nvcc nvidia-cuda-nvcc==13.0.88 nvidia-nvvm==13.0.88 nvidia-cuda-crt==13.0.88 \
-        nvidia-cuda-runtime==13.0.96 nvidia-cuda-cccl==13.0.85 ||
+    ! command -v nvcc >/dev/null && [ ! -x /usr/local/cuda/bin/nvcc ] || return 0
+    [ -x build/nvcc/nvidia/cu13/bin/nvcc ] ||
+        wheels build/nvcc nvidia-cuda-nvcc==13.0.88 nvidia-nvvm==13.0.88 \
+            nvidia-cuda-crt==13.0.88 nvidia-cuda-runtime==13.0.96 nvidia-cuda-cccl==13.0.85 ||
         echo "setup: going on without nvcc: CUDA kernels are not compiled"
+    fetch_cublas
+}
+
+# fetch_cublas: of cuBLAS what the backend needs, for the nvcc of PyPI; once. Names as in a toolkit.
+fetch_cublas() {
+    [ ! -e build/nvcc/nvidia/cu13/lib/libcublasLt.so ] || return 0
+    if [ -z "${PC_SETUP_CUBLAS-}" ]; then
+        echo "setup: no CUDA toolkit: the CUDA backend is left out (PC_SETUP_CUBLAS=1 fetches it)"
+    elif wheels build/nvcc nvidia-cublas==13.1.0.3; then
+        (cd build/nvcc/nvidia/cu13/lib && rm -f libcublas.so.* libnvblas.so.* &&
+            ln -s libcublasLt.so.13 libcublasLt.so && ln -s libcudart.so.13 libcudart.so &&
+            ln -s lib ../lib64)
+    else
+        echo "setup: going on without cuBLASLt: the CUDA backend is left out"
+    fi
 }
 
 cd "$(dirname "$0")/.."

@@ -16,7 +16,7 @@ all=0 ci=0 tools=--tests werror=OFF
 for option in "$@"; do
     case $option in
     --ci) ci=1 tools=--ci werror=ON ;;
-    --all) all=1 ci=1 tools=--ci werror=ON; export PC_SETUP_TRANSFORMERS=1 ;;
+    --all) all=1 ci=1 tools=--ci werror=ON; export PC_SETUP_TRANSFORMERS=1 PC_SETUP_CUBLAS=1 ;;
     --long) export PC_TEST_LONG=1 ;;
     *) sed -n '2,12s/^# *//p' "$0"; exit 2 ;;
     esac
@@ -29,7 +29,8 @@ left_out= # options of ctest
 
 # the builds have many objects in common; the names of their folders must not matter
 if command -v ccache >/dev/null; then
-    export CMAKE_C_COMPILER_LAUNCHER=ccache CMAKE_CXX_COMPILER_LAUNCHER=ccache CCACHE_NOHASHDIR=1
+    export CMAKE_C_COMPILER_LAUNCHER=ccache CMAKE_CXX_COMPILER_LAUNCHER=ccache
+    export CMAKE_CUDA_COMPILER_LAUNCHER=ccache CCACHE_NOHASHDIR=1
 fi
 
 # more than two hundred test programs are linked several times
@@ -113,11 +114,12 @@ compiled() {
 }
 
 # with_cuda: the option that builds the module with all kernels (cmake/cuda.cmake), if the nvcc that
-# is found there knows all devices
+# is found there knows all devices and has cuBLASLt beside it
 with_cuda() {
     for nvcc in "$(command -v nvcc)" /usr/local/cuda/bin/nvcc build/nvcc/nvidia/cu13/bin/nvcc; do
         [ -x "$nvcc" ] || continue
-        ! "$nvcc" --list-gpu-code 2>/dev/null | grep -q sm_100 || echo -DPC_WITH_CUDA=ON
+        ! echo '#include <cublasLt.h>' | "$nvcc" -arch=sm_120 -x cu -E - >/dev/null 2>&1 ||
+            echo -DPC_WITH_CUDA=ON
         return
     done
 }

@@ -18,8 +18,8 @@ type ContextOptions struct {
 	// which of a backend's devices, counted from 0 ("cuda": of those that CUDA_VISIBLE_DEVICES
 	// leaves); "cpu" has none but 0
 	Device uint32
-	// What computes: "cpu", or the name of a backend module. "": PC_BACKEND of the environment, else
-	// "cpu".
+	// What computes: "cpu", or the name of a backend module, perhaps with a device: "cuda:1". "":
+	// PC_BACKEND of the environment, else "cpu".
 	Backend string
 }
 

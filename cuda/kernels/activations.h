@@ -6,8 +6,8 @@
  * The formulas are those of the CPU, each operation rounded to fp32. Functions are CUDA's: erff and
  * expf are off by at most 2 places of their result, tanhf by 2. So a result is off from the CPU's
  * by at most 4 places of it, or of its largest summand in 1 + erf, 1 + tanh. */
-#ifndef PC_ATTN_CUDA_KERNELS_ACTIVATIONS_H
-#define PC_ATTN_CUDA_KERNELS_ACTIVATIONS_H
+#ifndef PC_CUDA_KERNELS_ACTIVATIONS_H
+#define PC_CUDA_KERNELS_ACTIVATIONS_H
 
 #include "cuda/kernels/flat.h"
 

@@ -31,8 +31,8 @@
  *
  * For 128 + 128 dimensions in fp16, a page has 32 KiB and 1 MFLOP per 32 vectors: an item of 64
  * vectors has 64 FLOP a byte, one of a single vector has 1. */
-#ifndef PC_ATTN_CUDA_KERNELS_ATTEND_H
-#define PC_ATTN_CUDA_KERNELS_ATTEND_H
+#ifndef PC_CUDA_KERNELS_ATTEND_H
+#define PC_CUDA_KERNELS_ATTEND_H
 
 #include <stdint.h>
 

@@ -4,8 +4,8 @@
 // int8 codes are exact in fp16. The scales of K's channels go into the query, those of V's tokens
 // into the weights; both are fp16 afterwards. So that neither overflows nor vanishes, a query, the
 // scales of a page and the weights are divided by powers of two, which results get back exactly.
-#ifndef PC_ATTN_CUDA_KERNELS_ATTEND_FORMATS_H
-#define PC_ATTN_CUDA_KERNELS_ATTEND_FORMATS_H
+#ifndef PC_CUDA_KERNELS_ATTEND_FORMATS_H
+#define PC_CUDA_KERNELS_ATTEND_FORMATS_H
 
 #include "attend_ring.h"
 

@@ -1,7 +1,7 @@
 // What the attention kernels of all formats share: the claim of work items, the vectors of a tile
 // with what they see, their rotated queries, and where results go.
-#ifndef PC_ATTN_CUDA_KERNELS_ATTEND_ITEM_H
-#define PC_ATTN_CUDA_KERNELS_ATTEND_ITEM_H
+#ifndef PC_CUDA_KERNELS_ATTEND_ITEM_H
+#define PC_CUDA_KERNELS_ATTEND_ITEM_H
 
 #include "attend.h"
 #include "faults.h"

@@ -1,6 +1,6 @@
 // Normalised results, and states of several warps that are joined into one.
-#ifndef PC_ATTN_CUDA_KERNELS_ATTEND_JOIN_H
-#define PC_ATTN_CUDA_KERNELS_ATTEND_JOIN_H
+#ifndef PC_CUDA_KERNELS_ATTEND_JOIN_H
+#define PC_CUDA_KERNELS_ATTEND_JOIN_H
 
 #include "attend_item.h"
 

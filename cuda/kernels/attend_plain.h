@@ -5,8 +5,8 @@
 // weights of a page go through shared memory. Four warps share a tile like those of
 // attend_tensor.h: heavy tiles by vectors, light ones, of up to 8 vectors, by tokens. Wide heads
 // have light ones only: queries of more vectors would leave the ring no room.
-#ifndef PC_ATTN_CUDA_KERNELS_ATTEND_PLAIN_H
-#define PC_ATTN_CUDA_KERNELS_ATTEND_PLAIN_H
+#ifndef PC_CUDA_KERNELS_ATTEND_PLAIN_H
+#define PC_CUDA_KERNELS_ATTEND_PLAIN_H
 
 #include "attend_join.h"
 #include "attend_ring.h"

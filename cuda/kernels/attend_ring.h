@@ -1,8 +1,8 @@
 // The pieces of pages that a block reads, through a ring of slots in shared memory: the copies of
 // later pieces are under way while one is computed with. One barrier a piece does both: the copies
 // of all threads are there, and all threads are done with the slot that is filled next.
-#ifndef PC_ATTN_CUDA_KERNELS_ATTEND_RING_H
-#define PC_ATTN_CUDA_KERNELS_ATTEND_RING_H
+#ifndef PC_CUDA_KERNELS_ATTEND_RING_H
+#define PC_CUDA_KERNELS_ATTEND_RING_H
 
 #include "attend_item.h"
 

@@ -1,7 +1,7 @@
 // From scores to weights: soft cap, ALiBi, what each vector sees, the running maximum, and weights
 // as A registers. A part of attend_tensor.h.
-#ifndef PC_ATTN_CUDA_KERNELS_ATTEND_SOFTMAX_H
-#define PC_ATTN_CUDA_KERNELS_ATTEND_SOFTMAX_H
+#ifndef PC_CUDA_KERNELS_ATTEND_SOFTMAX_H
+#define PC_CUDA_KERNELS_ATTEND_SOFTMAX_H
 
 static __device__ __forceinline__ float soft_capped(float x, float cap)
 {

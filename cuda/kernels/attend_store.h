@@ -1,7 +1,7 @@
 // The end of an item: states of warps that share vectors are joined, results are normalised and
 // stored. A part of attend_tensor.h.
-#ifndef PC_ATTN_CUDA_KERNELS_ATTEND_STORE_H
-#define PC_ATTN_CUDA_KERNELS_ATTEND_STORE_H
+#ifndef PC_CUDA_KERNELS_ATTEND_STORE_H
+#define PC_CUDA_KERNELS_ATTEND_STORE_H
 
 // Stores the neighbouring dimensions that a lane has of one of its two vectors, times `factor`.
 template <int DIMS>

@@ -16,8 +16,8 @@
 //             states are joined
 //   wide      two have the same 16 vectors: each makes the scores of 32 tokens and sums half of
 //             the values' dimensions
-#ifndef PC_ATTN_CUDA_KERNELS_ATTEND_TENSOR_H
-#define PC_ATTN_CUDA_KERNELS_ATTEND_TENSOR_H
+#ifndef PC_CUDA_KERNELS_ATTEND_TENSOR_H
+#define PC_CUDA_KERNELS_ATTEND_TENSOR_H
 
 #include "attend_formats.h"
 #include "attend_join.h"

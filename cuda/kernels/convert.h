@@ -1,7 +1,7 @@
 /* What pc__cuda_convert_bf16 and pc__cuda_convert_f16 do: round fp32 numbers to nearest even, to 16
  * bits each. In fp16 numbers beyond the largest one become that one. */
-#ifndef PC_ATTN_CUDA_KERNELS_CONVERT_H
-#define PC_ATTN_CUDA_KERNELS_CONVERT_H
+#ifndef PC_CUDA_KERNELS_CONVERT_H
+#define PC_CUDA_KERNELS_CONVERT_H
 
 #include <stdint.h>
 

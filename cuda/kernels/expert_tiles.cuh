@@ -1,6 +1,6 @@
 // The rows of experts in tiles of one expert each, found by blocks (experts.h).
-#ifndef PC_ATTN_CUDA_KERNELS_EXPERT_TILES_CUH
-#define PC_ATTN_CUDA_KERNELS_EXPERT_TILES_CUH
+#ifndef PC_CUDA_KERNELS_EXPERT_TILES_CUH
+#define PC_CUDA_KERNELS_EXPERT_TILES_CUH
 
 #include "cuda/kernels/words.cuh"
 

@@ -17,8 +17,8 @@
  * pc__cuda_expert_sum: a block of PC__CUDA_EXPERT_THREADS threads for each row. The order is that
  * of the CPU: the shared MLP, then experts ascending, each operation rounded: the same bits, but
  * for the exp in the sigmoid. */
-#ifndef PC_ATTN_CUDA_KERNELS_EXPERTS_H
-#define PC_ATTN_CUDA_KERNELS_EXPERTS_H
+#ifndef PC_CUDA_KERNELS_EXPERTS_H
+#define PC_CUDA_KERNELS_EXPERTS_H
 
 #include <stdint.h>
 

@@ -1,8 +1,8 @@
 // Planted faults: FAULT(NAME) is 0, except where a test compiles kernels over the model of the
 // machine with PC_CUDA_FAULTS defined. Then it asks the test, which shows that every fault is
 // found.
-#ifndef PC_ATTN_CUDA_KERNELS_FAULTS_H
-#define PC_ATTN_CUDA_KERNELS_FAULTS_H
+#ifndef PC_CUDA_KERNELS_FAULTS_H
+#define PC_CUDA_KERNELS_FAULTS_H
 
 #if defined(__CUDACC__) || !defined(PC_CUDA_FAULTS)
 #define FAULT(name) 0

@@ -1,6 +1,6 @@
 // The loop of all operations on every number of a block of activations (flat.h).
-#ifndef PC_ATTN_CUDA_KERNELS_FLAT_CUH
-#define PC_ATTN_CUDA_KERNELS_FLAT_CUH
+#ifndef PC_CUDA_KERNELS_FLAT_CUH
+#define PC_CUDA_KERNELS_FLAT_CUH
 
 #include "cuda/kernels/flat.h"
 #include "cuda/kernels/words.cuh"

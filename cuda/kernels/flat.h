@@ -1,7 +1,7 @@
 /* Operations on every number of a block of activations: the task, and how many thread blocks a
  * launch has. Activations, gates (activations.cu), scale, clip, soft cap and sums (rows.cu). */
-#ifndef PC_ATTN_CUDA_KERNELS_FLAT_H
-#define PC_ATTN_CUDA_KERNELS_FLAT_H
+#ifndef PC_CUDA_KERNELS_FLAT_H
+#define PC_CUDA_KERNELS_FLAT_H
 
 #include <stdint.h>
 

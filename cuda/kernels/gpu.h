@@ -18,8 +18,8 @@
 //   load4, load8, load16, store…        one access of so many bytes; the address is a multiple
 //   load4_once, load16_once, store…     the same for data that nobody reads again soon
 //   exp2_fast                           2^x to 2 units in the last place
-#ifndef PC_ATTN_CUDA_KERNELS_GPU_H
-#define PC_ATTN_CUDA_KERNELS_GPU_H
+#ifndef PC_CUDA_KERNELS_GPU_H
+#define PC_CUDA_KERNELS_GPU_H
 
 #include <math.h>
 #include <stddef.h>

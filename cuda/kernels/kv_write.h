@@ -8,8 +8,8 @@
  * Kernels: pc__cuda_kv_write_f32, _bf16, _f16: a thread block of PC__CUDA_KV_THREADS threads for
  * each piece (x) and K/V head (y). Pages of int8 come from the host, which converts runs when they
  * are finished. */
-#ifndef PC_ATTN_CUDA_KERNELS_KV_WRITE_H
-#define PC_ATTN_CUDA_KERNELS_KV_WRITE_H
+#ifndef PC_CUDA_KERNELS_KV_WRITE_H
+#define PC_CUDA_KERNELS_KV_WRITE_H
 
 #include "cuda/kernels/rotate.h"
 

@@ -1,6 +1,6 @@
 // Where the weights of a map and the blocks of a page lie, for both directions (maps.h).
-#ifndef PC_ATTN_CUDA_KERNELS_MAPS_CUH
-#define PC_ATTN_CUDA_KERNELS_MAPS_CUH
+#ifndef PC_CUDA_KERNELS_MAPS_CUH
+#define PC_CUDA_KERNELS_MAPS_CUH
 
 #include "cuda/kernels/maps.h"
 #include "cuda/kernels/words.cuh"

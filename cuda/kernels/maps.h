@@ -13,8 +13,8 @@
  * query is the sum of two fp16, so that scores are those of fp32 queries to about 2^-20 of them;
  * for int8 a query times the keys' scales is the sum of three bf16, which is as exact as fp32; for
  * bf16 queries are rounded, as on the CPU. */
-#ifndef PC_ATTN_CUDA_KERNELS_MAPS_H
-#define PC_ATTN_CUDA_KERNELS_MAPS_H
+#ifndef PC_CUDA_KERNELS_MAPS_H
+#define PC_CUDA_KERNELS_MAPS_H
 
 #include "cuda/kernels/kv_write.h"
 

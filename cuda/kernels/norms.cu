@@ -188,7 +188,7 @@ template <int THREADS, bool FOUR> struct norm_row {
 
 } // namespace
 
-extern "C" __global__ void __launch_bounds__(PC__CUDA_NORM_WARP_THREADS)
+extern "C" __global__ void __launch_bounds__(PC__CUDA_NORM_WARP_THREADS, 2)
     pc__cuda_norm_warp(PARAM pc__cuda_norm t)
 {
     uint32_t row = (blockIdx.x * PC__CUDA_NORM_WARP_THREADS + threadIdx.x) / PC__WARP;

@@ -11,8 +11,8 @@
  * Where dim is a multiple of 4, x, add, y, gain and bias lie at multiples of 16 bytes.
  * Kernels: pc__cuda_norm_warp, a warp a row, for dim up to PC__CUDA_NORM_WARP_DIM (faster);
  * pc__cuda_norm_block, a thread block a row, for any dim. */
-#ifndef PC_ATTN_CUDA_KERNELS_NORMS_H
-#define PC_ATTN_CUDA_KERNELS_NORMS_H
+#ifndef PC_CUDA_KERNELS_NORMS_H
+#define PC_CUDA_KERNELS_NORMS_H
 
 #include <stdint.h>
 

@@ -3,8 +3,8 @@
 // A lane of group g (of 8) and place k (of 4) loads 16 bytes of a panel: inputs 4k … 4k + 3 of
 // outputs 4g … 4g + 3. Two products make 16 outputs each: rows g and g + 8 of operand A are outputs
 // 4g + 2p and 4g + 2p + 1 of product p.
-#ifndef PC_ATTN_CUDA_KERNELS_QUANTISED_CUH
-#define PC_ATTN_CUDA_KERNELS_QUANTISED_CUH
+#ifndef PC_CUDA_KERNELS_QUANTISED_CUH
+#define PC_CUDA_KERNELS_QUANTISED_CUH
 
 #include "cuda/kernels/quantised.h"
 #include "cuda/kernels/words.cuh"

@@ -11,13 +11,15 @@
  * pc__cuda_quantise: a block of PC__CUDA_QUANTISE_THREADS threads and PC__CUDA_QUANTISE_SHARED
  * bytes of shared memory for each row, counted up to a multiple of 8. pc__cuda_quantised_few, for
  * few rows: a block of PC__CUDA_QUANTISED_THREADS threads and PC__CUDA_QUANTISED_SHARED bytes of
- * shared memory for each panel (x) and PC__CUDA_QUANTISED_ROWS rows (y), which reads the panel
- * once. pc__cuda_quantised_experts_few: the same, with an expert (y), whose panels it reads once
- * for so many of its rows. pc__cuda_quantised_many: a block of PC__CUDA_QUANTISED_MANY_THREADS
- * threads for each 4 panels (x) and 32 rows (y). pc__cuda_quantised_experts_many: the same, with 32
- * rows of one expert (y), of which there may be fewer than blocks (pc__cuda_expert_tiles). */
-#ifndef PC_ATTN_CUDA_KERNELS_QUANTISED_H
-#define PC_ATTN_CUDA_KERNELS_QUANTISED_H
+ * shared memory for each panel (x), PC__CUDA_QUANTISED_ROWS rows (y), and layer (z), which reads
+ * the panel once. Layers of one launch have the same inputs and one format; a block beyond the
+ * panels of its layer ends at once. pc__cuda_quantised_experts_few: the same, with an expert (y),
+ * whose panels it reads once for so many of its rows. pc__cuda_quantised_many: a block of
+ * PC__CUDA_QUANTISED_MANY_THREADS threads for each 4 panels (x), 32 rows (y), and layer (z).
+ * pc__cuda_quantised_experts_many: the same, with 32 rows of one expert (y), of which there may be
+ * fewer than blocks (pc__cuda_expert_tiles). */
+#ifndef PC_CUDA_KERNELS_QUANTISED_H
+#define PC_CUDA_KERNELS_QUANTISED_H
 
 #include <stdint.h>
 
@@ -27,6 +29,7 @@ enum {
     PC__CUDA_QUANTISED_THREADS = 256,
     PC__CUDA_QUANTISED_MANY_THREADS = 128,
     PC__CUDA_QUANTISED_ROWS = 32,
+    PC__CUDA_QUANTISED_PARTS = 4,
     PC__CUDA_QUANTISED_SHARED = 46080 /* products, scales, minimums, sums of 32 groups; results */
 };
 
@@ -47,21 +50,29 @@ typedef struct pc__cuda_quantise_task {
     uint32_t bytes; /* 2: all groups are wide; 1: those that stand out */
 } pc__cuda_quantise_task;
 
-typedef struct pc__cuda_quantised_task {
+/* One of the layers of a launch. */
+typedef struct pc__cuda_quantised_part {
     const uint8_t *panels; /* at a multiple of 64 bytes, panel_bytes apart */
     const float *bias;     /* [out]; NULL: none */
+    float *y;              /* [rows][out] at a multiple of 16 bytes */
+    uint32_t out;
+    uint32_t unused;
+} pc__cuda_quantised_part;
+
+typedef struct pc__cuda_quantised_task {
+    pc__cuda_quantised_part part[PC__CUDA_QUANTISED_PARTS]; /* one a block (z) */
     pc__cuda_quantised_rows x;
-    float *y; /* [rows][out] at a multiple of 16 bytes */
     uint64_t panel_bytes;
-    uint32_t rows, out, groups;
+    uint32_t rows, groups;
     uint32_t bits, group; /* pc__cuda_panel_format: 4 or 8; 16 or 32 */
     int32_t zero;
     uint32_t minimum, half;
+    uint32_t unused;
 } pc__cuda_quantised_task;
 
 /* The same layer of all experts, whose entries are sorted by expert (route.h). */
 typedef struct pc__cuda_quantised_experts {
-    pc__cuda_quantised_task layer; /* panels, bias and rows are not used; y is [entry][out] */
+    pc__cuda_quantised_task layer; /* part 0, but for panels and bias; no rows; y is [entry][out] */
     const uint64_t *panels;        /* [experts] device addresses */
     const uint64_t *bias;          /* [experts] of fp32 [out]; NULL: none */
     const uint32_t *row;           /* [entry] row of x; NULL: row `entry` */

@@ -25,15 +25,17 @@ template <int BITS, int GROUP, class ROWS> struct few {
     static constexpr uint32_t GROUPS = weights::GROUPS, UNITS = CHUNK / GROUPS / WARPS;
 
     const pc__cuda_quantised_task &t;
+    const pc__cuda_quantised_part &part;
     weights panel;
     ROWS first; // 8 rows
     uint32_t units, warp, lane;
     typename weights::raw raw[UNITS];
     uint4 codes[UNITS]; // of the rows that come
 
-    __device__ __forceinline__ few(const pc__cuda_quantised_task &task, const uint8_t *panels,
+    __device__ __forceinline__ few(const pc__cuda_quantised_task &task,
+                                   const pc__cuda_quantised_part &p, const uint8_t *panels,
                                    const ROWS &r)
-        : t(task), panel(task, panels, blockIdx.x), first(r),
+        : t(task), part(p), panel(task, panels, blockIdx.x), first(r),
           units((task.groups + GROUPS - 1) / GROUPS), warp(threadIdx.x / PC__WARP),
           lane(threadIdx.x % PC__WARP)
     {
@@ -130,9 +132,10 @@ template <int BITS, int GROUP, class ROWS> struct few {
                  column = blockIdx.x * 32 + threadIdx.x % 32;
         shared[place(threadIdx.x % 8, output)] = y;
         __syncthreads();
-        if (rows.has(r) && column < t.out) {
+        if (rows.has(r) && column < part.out) {
             y = shared[place(r, threadIdx.x % 32)];
-            t.y[(uint64_t)rows.output(r) * t.out + column] = bias ? pc__plus(y, bias[column]) : y;
+            part.y[(uint64_t)rows.output(r) * part.out + column] = bias ? pc__plus(y, bias[column])
+                                                                        : y;
         }
         __syncthreads(); // shared memory is free again
     }
@@ -170,7 +173,10 @@ template <int BITS, int GROUP, class ROWS> struct few {
 template <int BITS, int GROUP> struct plain_layer {
     static __device__ __forceinline__ void run(const pc__cuda_quantised_task &t)
     {
-        few<BITS, GROUP, pc__plain_rows>(t, t.panels, {t, blockIdx.y * TILES}).multiply_all(t.bias);
+        const pc__cuda_quantised_part &part = t.part[blockIdx.z];
+        if (blockIdx.x * 32 < part.out)
+            few<BITS, GROUP, pc__plain_rows>(t, part, part.panels, {t, blockIdx.y * TILES})
+                .multiply_all(part.bias);
     }
 };
 
@@ -181,7 +187,8 @@ template <int BITS, int GROUP> struct expert_layer {
         const float *bias = e.bias ? (const float *)(uintptr_t)e.bias[blockIdx.y] : nullptr;
         uint32_t end = e.first[blockIdx.y + 1];
         for (uint32_t from = e.first[blockIdx.y]; from < end; from += PC__CUDA_QUANTISED_ROWS)
-            few<BITS, GROUP, pc__expert_rows>(e.layer, panels, {e, from, end}).multiply_all(bias);
+            few<BITS, GROUP, pc__expert_rows>(e.layer, e.layer.part[0], panels, {e, from, end})
+                .multiply_all(bias);
     }
 };
 

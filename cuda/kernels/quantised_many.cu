@@ -13,15 +13,17 @@ template <int BITS, int GROUP, class ROWS> struct many {
     static constexpr uint32_t GROUPS = weights::GROUPS;
 
     const pc__cuda_quantised_task &t;
+    const pc__cuda_quantised_part &part;
     weights panel;
     const float *bias;
     const ROWS rows[TILES]; // 8 each
     uint32_t index, tiles, units, lane;
     float y[TILES][2][4];
 
-    __device__ __forceinline__ many(const pc__cuda_quantised_task &task, const uint8_t *panels,
+    __device__ __forceinline__ many(const pc__cuda_quantised_task &task,
+                                    const pc__cuda_quantised_part &p, const uint8_t *panels,
                                     const float *b, uint32_t i, const ROWS &first)
-        : t(task), panel(task, panels, i),
+        : t(task), part(p), panel(task, panels, i),
           bias(b), rows{first, first.next(1), first.next(2), first.next(3)}, index(i),
           tiles(min(TILES, first.tiles())), units((task.groups + GROUPS - 1) / GROUPS),
           lane(threadIdx.x % PC__WARP)
@@ -83,11 +85,11 @@ template <int BITS, int GROUP, class ROWS> struct many {
     __device__ __forceinline__ pc__four bias_at(uint32_t column) const
     {
         pc__four v = {{-0.0f, -0.0f, -0.0f, -0.0f}};
-        if (bias && column < t.out && t.out % 4 == 0 && pc__aligned16(bias))
+        if (bias && column < part.out && part.out % 4 == 0 && pc__aligned16(bias))
             return pc__load4(bias + column);
 #pragma unroll
         for (uint32_t i = 0; i < 4; i++)
-            if (bias && column + i < t.out)
+            if (bias && column + i < part.out)
                 v.v[i] = bias[column + i];
         return v;
     }
@@ -101,20 +103,20 @@ template <int BITS, int GROUP, class ROWS> struct many {
 #pragma unroll
             for (uint32_t c = 0; c < 2; c++) {
                 uint32_t r = lane % 4 * 2 + c;
-                if (!rows[n].has(r) || column >= t.out)
+                if (!rows[n].has(r) || column >= part.out)
                     continue;
-                float *to = t.y + (uint64_t)rows[n].output(r) * t.out + column;
+                float *to = part.y + (uint64_t)rows[n].output(r) * part.out + column;
                 pc__four v;
 #pragma unroll
                 for (uint32_t i = 0; i < 4; i++)
                     v.v[i] = pc__plus(y[n][i / 2][i % 2 * 2 + c], more.v[i]);
-                if (t.out % 4 == 0) {
+                if (part.out % 4 == 0) {
                     pc__store4(to, v);
                     continue;
                 }
 #pragma unroll
                 for (uint32_t i = 0; i < 4; i++)
-                    if (column + i < t.out)
+                    if (column + i < part.out)
                         to[i] = v.v[i];
             }
     }
@@ -140,8 +142,9 @@ __device__ __forceinline__ uint32_t own_panel()
 template <int BITS, int GROUP> struct plain_layer {
     static __device__ __forceinline__ void run(const pc__cuda_quantised_task &t)
     {
-        if (own_panel() * 32 < t.out)
-            many<BITS, GROUP, pc__plain_rows>(t, t.panels, t.bias, own_panel(),
+        const pc__cuda_quantised_part &part = t.part[blockIdx.z];
+        if (own_panel() * 32 < part.out)
+            many<BITS, GROUP, pc__plain_rows>(t, part, part.panels, part.bias, own_panel(),
                                               {t, blockIdx.y * TILES})
                 .multiply_all();
     }
@@ -151,10 +154,10 @@ template <int BITS, int GROUP> struct expert_layer {
     static __device__ __forceinline__ void run(const pc__cuda_quantised_experts &e)
     {
         pc__expert_tile<TILES * 8> tile(e.first, e.experts, blockIdx.y);
-        if (tile.from == tile.end || own_panel() * 32 >= e.layer.out)
+        if (tile.from == tile.end || own_panel() * 32 >= e.layer.part[0].out)
             return;
         many<BITS, GROUP, pc__expert_rows>(
-            e.layer, (const uint8_t *)(uintptr_t)e.panels[tile.expert],
+            e.layer, e.layer.part[0], (const uint8_t *)(uintptr_t)e.panels[tile.expert],
             e.bias ? (const float *)(uintptr_t)e.bias[tile.expert] : nullptr, own_panel(),
             {e, tile.from, tile.end})
             .multiply_all();

@@ -1,6 +1,6 @@
 // 8 rows of quantised inputs as the products take them (quantised.h): of a layer, or of an expert.
-#ifndef PC_ATTN_CUDA_KERNELS_QUANTISED_ROWS_CUH
-#define PC_ATTN_CUDA_KERNELS_QUANTISED_ROWS_CUH
+#ifndef PC_CUDA_KERNELS_QUANTISED_ROWS_CUH
+#define PC_CUDA_KERNELS_QUANTISED_ROWS_CUH
 
 #include "cuda/kernels/quantised.cuh"
 

@@ -1,6 +1,6 @@
 // Rotation of pairs, alone (rotate.cu) or on the way into pages (kv_write.cu).
-#ifndef PC_ATTN_CUDA_KERNELS_ROTATE_CUH
-#define PC_ATTN_CUDA_KERNELS_ROTATE_CUH
+#ifndef PC_CUDA_KERNELS_ROTATE_CUH
+#define PC_CUDA_KERNELS_ROTATE_CUH
 
 #include "cuda/kernels/rotate.h"
 #include "cuda/kernels/words.cuh"

@@ -3,8 +3,8 @@
  * rounded to fp32, in the CPU's order: the same bits.
  *
  * Kernel: pc__cuda_rotate, a thread block of PC__CUDA_ROTATE_THREADS threads for each row. */
-#ifndef PC_ATTN_CUDA_KERNELS_ROTATE_H
-#define PC_ATTN_CUDA_KERNELS_ROTATE_H
+#ifndef PC_CUDA_KERNELS_ROTATE_H
+#define PC_CUDA_KERNELS_ROTATE_H
 
 #include <stdint.h>
 

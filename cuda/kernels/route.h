@@ -10,8 +10,8 @@
  * pc__cuda_route_sort: sorts the entries (row, expert) by expert, ascending in rows, with a block
  * of PC__CUDA_SORT_THREADS threads and PC__CUDA_SORT_SHARED bytes of shared memory for each expert.
  * Every block looks at all entries, so that blocks need nothing of each other. */
-#ifndef PC_ATTN_CUDA_KERNELS_ROUTE_H
-#define PC_ATTN_CUDA_KERNELS_ROUTE_H
+#ifndef PC_CUDA_KERNELS_ROUTE_H
+#define PC_CUDA_KERNELS_ROUTE_H
 
 #include <stdint.h>
 

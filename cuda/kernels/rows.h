@@ -5,8 +5,8 @@
  *
  * Row kernels have one thread block of PC__CUDA_ROW_THREADS threads for each row. Strides are
  * floats between rows. 16-byte accesses are used where rows begin at multiples of 16 bytes. */
-#ifndef PC_ATTN_CUDA_KERNELS_ROWS_H
-#define PC_ATTN_CUDA_KERNELS_ROWS_H
+#ifndef PC_CUDA_KERNELS_ROWS_H
+#define PC_CUDA_KERNELS_ROWS_H
 
 #include "cuda/kernels/flat.h"
 

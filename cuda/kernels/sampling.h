@@ -10,8 +10,8 @@
  * pc__cuda_sample: a block of PC__CUDA_SAMPLE_THREADS threads and PC__CUDA_SAMPLE_SHARED bytes of
  * shared memory for each row. The first PC__CUDA_SAMPLE_LIST tokens are sorted; where top k and top
  * p leave more of them, their border is searched for bit by bit, which takes some milliseconds. */
-#ifndef PC_ATTN_CUDA_KERNELS_SAMPLING_H
-#define PC_ATTN_CUDA_KERNELS_SAMPLING_H
+#ifndef PC_CUDA_KERNELS_SAMPLING_H
+#define PC_CUDA_KERNELS_SAMPLING_H
 
 #include <stdint.h>
 

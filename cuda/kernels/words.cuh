@@ -1,7 +1,7 @@
 // What several kernels share: 16-byte accesses, arithmetic that is rounded after every operation,
 // 16-bit formats with the rounding of attn/half.h, and sums over a warp.
-#ifndef PC_ATTN_CUDA_KERNELS_WORDS_CUH
-#define PC_ATTN_CUDA_KERNELS_WORDS_CUH
+#ifndef PC_CUDA_KERNELS_WORDS_CUH
+#define PC_CUDA_KERNELS_WORDS_CUH
 
 #include "cuda/kernels/gpu.h"
 

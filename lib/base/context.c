@@ -3,6 +3,7 @@
 
 #include <stdarg.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 #include <sched.h>
@@ -32,11 +33,24 @@ static pc_status check_context_options(const pc_context_options *o)
     if (o->threads > 4096)
         return pc__fail(PC_ERR_INVALID, "pc_context_options: %u threads are more than 4096",
                         o->threads);
-    if (o->backend && (!*o->backend || strlen(o->backend) >= PC__BACKEND_NAME))
+    if (o->backend && !pc__is_backend_name(o->backend))
         return pc__fail(PC_ERR_INVALID,
                         "pc_context_options: backend '%.40s': no backend has such a name",
                         o->backend);
     return pc__environment_check();
+}
+
+/* "cuda:1" is device 1 of the backend "cuda". The option `device` may say so, too. */
+static pc_status read_backend(pc_context *context, const pc_context_options *o)
+{
+    const char *name = backend_of(o), *colon = strchr(name, ':');
+    size_t length = colon ? (size_t)(colon - name) : strlen(name);
+    memcpy(context->backend_name, name, length);
+    context->device = colon ? (uint32_t)strtoul(colon + 1, NULL, 10) : o->device;
+    if (o->device && o->device != context->device)
+        return pc__fail(PC_ERR_INVALID, "pc_context_options: device is %u, but backend is '%s'",
+                        o->device, name);
+    return PC_OK;
 }
 
 /* Fills `copy`; without an allocator of the application it is the C library's. */
@@ -78,9 +92,8 @@ pc_status pc_context_new(pc_context **out, const pc_context_options *options)
     context->parallel_for = o.parallel_for;
     context->parallel_user = o.parallel_user;
     context->threads = o.threads ? o.threads : usable_cores();
-    context->device = o.device;
-    memcpy(context->backend_name, backend_of(&o), strlen(backend_of(&o)) + 1);
-    if (!context->parallel_for && context->threads > 1)
+    status = read_backend(context, &o);
+    if (status >= 0 && !context->parallel_for && context->threads > 1)
         status = pc__pool_new(&context->pool, &context->mem, context->threads - 1);
     if (status >= 0 && pc__context_open_backend)
         status = pc__context_open_backend(context);

@@ -8,10 +8,13 @@
 #include "base/cpu_mask.h"
 
 /* A backend may be a module of any name (base/module.h). */
-static int is_backend(const char *value)
+int pc__is_backend_name(const char *value)
 {
-    size_t size = strspn(value, "abcdefghijklmnopqrstuvwxyz0123456789_");
-    return !value[size] && size < PC__BACKEND_NAME;
+    size_t name = strspn(value, "abcdefghijklmnopqrstuvwxyz0123456789_"),
+           digits = value[name] == ':' ? strspn(value + name + 1, "0123456789") : 0;
+    if (!name || name >= PC__BACKEND_NAME)
+        return 0;
+    return !value[name] || (digits && digits < 10 && !value[name + 1 + digits]);
 }
 
 /* The slash tells a path from a misspelt word. */
@@ -35,13 +38,12 @@ static const struct variable {
     int (*means_something)(const char *value); /* NULL: every value does */
     const char *otherwise;                     /* what is wrong with a value that does not */
 } variables[PC__ENV_COUNT] = {
-    [PC__ENV_BACKEND] = {"PC_BACKEND", is_backend,
-                         "neither cpu nor the name of a backend module such as cuda"},
+    [PC__ENV_BACKEND] = {"PC_BACKEND", pc__is_backend_name,
+                         "neither cpu nor the name of a backend module such as cuda or cuda:1"},
     [PC__ENV_COSTS] = {"PC_COSTS", is_costs,
                        "neither builtin nor a path with a slash, such as ./FILE"},
     [PC__ENV_CPU_MASK] = {"PC_CPU_MASK", is_level,
                           "none of c, avx2, avx512, avx512vnni, avx512bf16, amx"},
-    [PC__ENV_CUDA_LIBRARIES] = {"PC_CUDA_LIBRARIES", NULL, NULL},
     [PC__ENV_LINEAR] = {"PC_LINEAR", is_linear, "none of own, onednn"},
     [PC__ENV_MODULES] = {"PC_MODULES", NULL, NULL},
     [PC__ENV_CACHE_HOME] = {"XDG_CACHE_HOME", NULL, NULL},

@@ -4,8 +4,9 @@ function(pc_add_dense_test name)
   cmake_parse_arguments(ARG "" "" "KERNELS;LIBRARIES" ${ARGN})
   list(TRANSFORM ARG_KERNELS PREPEND ${PROJECT_SOURCE_DIR}/cuda/kernels/)
   list(TRANSFORM ARG_KERNELS APPEND .cu)
-  promptcache_cuda_test(test_cuda_${name} SOURCES ${CMAKE_CURRENT_SOURCE_DIR}/test_cuda_${name}.cpp
-    KERNELS ${ARG_KERNELS} LIBRARIES pc_dense_reference pc_device_launch ${ARG_LIBRARIES})
+  promptcache_cuda_test(test_cuda_${name} ON_DEVICE
+    SOURCES ${CMAKE_CURRENT_SOURCE_DIR}/test_cuda_${name}.cpp KERNELS ${ARG_KERNELS}
+    LIBRARIES pc_dense_reference ${ARG_LIBRARIES})
 endfunction()
 
 add_library(pc_dense_reference STATIC ${CMAKE_CURRENT_SOURCE_DIR}/dense_reference.c)

@@ -4,6 +4,7 @@
 #include "device_launch.h"
 
 #include "gpu_model.h"
+#include <cublasLt.h> // C++ that must not be among C
 extern "C" {
 #include "cuda_testing.h"
 }
@@ -31,7 +32,6 @@ struct image {
 
 pc_cuda_place place;
 bool is_open;
-pc__cuda_module *module;
 
 image lay_out(const views &all)
 {
@@ -113,8 +113,6 @@ void check(const image &made, const char *kernel)
 // which the device's memory is to it.
 void close_device()
 {
-    pc__cuda_module_free(module);
-    module = nullptr;
     if (is_open)
         pc_cuda_close(&place);
     is_open = false;
@@ -122,24 +120,23 @@ void close_device()
 
 pc_status open_device()
 {
-    if (!is_open) {
+    if (!is_open)
         PC__TRY_RETURN(pc_cuda_open(&place, nullptr, 0));
-        is_open = true;
-    }
-    return module ? PC_OK : pc__cuda_module_new(&module, place.device, pc_cuda_images());
+    is_open = true;
+    return PC_OK;
 }
 
-pc_status run(image &made, const pc__cuda_kernel_kind &kind, const gpu_model::launch_shape &shape,
-              uint8_t *task)
+pc_status run(image &made, const pc__cuda_kernel &kernel, const gpu_model::launch_shape &shape,
+              std::vector<uint8_t> &task)
 {
-    pc__cuda_kernel kernel;
     pc__cuda_grid grid = {shape.blocks.x, shape.blocks.y, shape.blocks.z};
-    PC__TRY_RETURN(pc__cuda_kernel_find(&kernel, module, &kind));
+    int blocks_at_once;
+    PC__TRY_RETURN(pc__cuda_kernel_prepare(&kernel, place.device, &blocks_at_once));
     for (copy_of_region &region : made.regions)
         region.moved = move_addresses(made, &made.sent[region.at], region.view.bytes);
-    move_addresses(made, task, kind.task_bytes);
+    move_addresses(made, task.data(), task.size());
     pc__cuda_copy(place.stream, made.base, made.sent.data(), made.sent.size());
-    pc__cuda_launch(place.stream, &kernel, grid, task);
+    pc__cuda_launch(place.stream, &kernel, grid, task.data());
     pc__cuda_copy(place.stream, made.got.data(), made.base, made.got.size());
     return pc__cuda_finish(place.stream);
 }
@@ -150,14 +147,14 @@ pc_status run_all(const gpu_model::kernel_entry &entry, const void *task,
     image made = lay_out(regions);
     std::vector<uint8_t> own(entry.task_bytes);
     void *memory = nullptr;
-    pc__cuda_kernel_kind kind = {entry.name.c_str(), static_cast<uint32_t>(entry.task_bytes),
-                                 shape.threads.x, static_cast<uint32_t>(shape.shared)};
+    pc__cuda_kernel kernel = {entry.function, entry.name.c_str(), shape.threads.x,
+                              static_cast<uint32_t>(shape.shared)};
     memcpy(own.data(), task, entry.task_bytes);
     made.got.resize(made.sent.size());
     PC__TRY_RETURN(open_device());
     PC__TRY_RETURN(pc__cuda_pool_take(place.pool, made.sent.size(), &memory));
     made.base = static_cast<uint8_t *>(memory);
-    pc_status status = run(made, kind, shape, own.data());
+    pc_status status = run(made, kernel, shape, own);
     pc__cuda_pool_give(place.pool, memory);
     if (!pc_cuda_real())
         close_device();
@@ -182,11 +179,10 @@ bool launch(const gpu_model::kernel_entry &entry, const void *task,
 struct at_start {
     at_start()
     {
-        const char *wanted = getenv("PC_CUDA_TEST");
-        if (wanted && !strcmp(wanted, "device"))
+        if (pc_cuda_real())
             pc_device_launch_begin();
     }
-} asked_for;
+} real_device;
 
 } // namespace
 

@@ -1,5 +1,5 @@
-/* Launches of tests over the model of the machine go to a device instead. A program that has this
- * in it does so with PC_CUDA_TEST=device. */
+/* Launches of tests over the model of the machine go to a device instead: in gpu_test_…, to the real
+ * one from the start. */
 #ifndef PC_TEST_DEVICE_LAUNCH_H
 #define PC_TEST_DEVICE_LAUNCH_H
 

@@ -1,14 +1,20 @@
-/* cuBLASLt of the fake device: products by plain loops. What it proposes first splits sums, which
- * must be refused. The order in which an algorithm sums depends on its tile, and its tile on the
- * number of rows that it was asked for, so that bits tell which algorithm has computed a row. */
+/* cuBLASLt of the fake devices: products by plain loops. What it proposes first splits sums, which
+ * must be refused. The order in which an algorithm sums depends on its tile and its splits, and the
+ * tile on the number of rows that it was asked for, so that bits tell which algorithm has computed
+ * a row. */
 #include "fake_device.h"
 
-#include <cstring>
+#include "attn/half.h" /* before NVIDIA's, which have a type `half` */
 
-#include "attn/half.h"
+#include <cstring>
+#include <cublasLt.h>
 
 namespace fake {
 namespace {
+
+struct Handle {
+    Device *device;
+};
 
 struct Matmul {
     bool transposed_a = false, bias = false;
@@ -16,230 +22,179 @@ struct Matmul {
 };
 
 struct Layout {
-    int32_t type;
+    cudaDataType type;
     uint64_t rows, columns;
     int64_t stride;
+    int32_t batch = 1;
+    int64_t distance = 0; /* of the matrices of a batch */
 };
 
 struct Wish {
     size_t workspace = 0;
-    uint32_t reductions = 7;
+    uint32_t reductions = CUBLASLT_REDUCTION_SCHEME_MASK;
 };
 
 /* In an algorithm's words. */
 enum { ID, TILE, SPLITS, REDUCTION, STAGES, WORKSPACE };
-const int32_t OURS = 66;
+enum { OURS = 66 };
 
-/* Statuses of cuBLASLt for a failure on order. */
-bool fails_blas(const char *name, bool giving, pc__cublas_status *status)
+/* cuBLASLt has a runtime of its own, so that the program's knows nothing of its failures; but a
+ * lost device is lost to both. */
+cublasStatus_t status_of(cudaError_t error)
 {
-    bool failed = fails(name, giving, status);
-    if (failed)
-        *status = *status == PC__CUDA_OUT_OF_MEMORY ? PC__CUBLAS_ALLOC_FAILED
-                                                    : PC__CUBLAS_EXECUTION_FAILED;
-    return failed;
+    switch (error) {
+    case cudaSuccess:
+        return CUBLAS_STATUS_SUCCESS;
+    case cudaErrorMemoryAllocation:
+        return CUBLAS_STATUS_ALLOC_FAILED;
+    case cudaErrorInsufficientDriver:
+    case cudaErrorNoDevice:
+        return CUBLAS_STATUS_NOT_INITIALIZED;
+    default:
+        return CUBLAS_STATUS_EXECUTION_FAILED;
+    }
 }
 
-#define BEGIN(name)                                   \
-    std::unique_lock<std::mutex> guard(device->lock); \
-    pc__cublas_status status;                         \
-    if (fails_blas(name, false, &status))             \
-        return status;
-#define GIVES(name)                                   \
-    std::unique_lock<std::mutex> guard(device->lock); \
-    pc__cublas_status status;                         \
-    fails_blas(name, true, &status);
+template <class Body> cublasStatus_t blas_call(const char *name, unsigned kind, Body body)
+{
+    Guard guard = first();
+    cudaError_t failed;
+    if (!begin(guard, name, kind, &failed))
+        return status_of(failed);
+    cublasStatus_t status = body();
+    return status ? status : status_of(failed);
+}
 
-template <class Object, class Handle> void make(Handle *out, Object object, const char *what)
+template <class Object, class Opaque> void make(Opaque *out, Object object, const char *what)
 {
     Object *made = new Object(object);
-    device->cublas[made] = what;
-    *out = reinterpret_cast<Handle>(made);
+    machine->cublas[made] = what;
+    *out = reinterpret_cast<Opaque>(made);
 }
 
-template <class Object, class Handle> pc__cublas_status drop(Handle handle)
+template <class Object, class Opaque> Object *look(Opaque handle)
 {
     Object *object = reinterpret_cast<Object *>(handle);
-    if (!device->cublas.erase(object))
-        return PC__CUBLAS_INVALID_VALUE;
-    delete object;
-    return 0;
+    return machine->cublas.count(object) ? object : nullptr;
 }
 
-template <class Object, class Handle> const Object *look(Handle handle)
+template <class Object, class Opaque> cublasStatus_t drop(const char *name, Opaque handle)
 {
-    Object *object = reinterpret_cast<Object *>(handle);
-    return device->cublas.count(object) ? object : nullptr;
+    return blas_call(name, GIVES, [=] {
+        Object *object = look<Object>(handle);
+        if (!object)
+            return CUBLAS_STATUS_INVALID_VALUE;
+        machine->cublas.erase(object);
+        delete object;
+        return CUBLAS_STATUS_SUCCESS;
+    });
 }
 
-pc__cublas_status create(pc__cublas_handle *handle)
+cublasStatus_t set(Matmul *matmul, cublasLtMatmulDescAttributes_t attribute, const void *value,
+                   size_t bytes)
 {
-    BEGIN("cublasLtCreate");
-    make(handle, int(0), "handle");
-    return 0;
-}
-
-pc__cublas_status destroy(pc__cublas_handle handle)
-{
-    GIVES("cublasLtDestroy");
-    pc__cublas_status dropped = drop<int>(handle);
-    return dropped ? dropped : status;
-}
-
-pc__cublas_status matmul_new(pc__cublas_matmul *matmul, int32_t compute, int32_t scale)
-{
-    BEGIN("cublasLtMatmulDescCreate");
-    if (compute != PC__CUBLAS_COMPUTE_F32 || scale != PC__CUBLAS_F32)
-        return PC__CUBLAS_NOT_SUPPORTED;
-    make(matmul, Matmul(), "matmul");
-    return 0;
-}
-
-pc__cublas_status matmul_free(pc__cublas_matmul matmul)
-{
-    GIVES("cublasLtMatmulDescDestroy");
-    pc__cublas_status dropped = drop<Matmul>(matmul);
-    return dropped ? dropped : status;
-}
-
-pc__cublas_status matmul_set(pc__cublas_matmul handle, int32_t attribute, const void *value,
-                             size_t bytes)
-{
-    BEGIN("cublasLtMatmulDescSetAttribute");
-    Matmul *matmul = reinterpret_cast<Matmul *>(handle);
     int32_t number = 0;
-    if (attribute == PC__CUBLAS_BIAS && bytes == sizeof(void *)) {
+    if (matmul && attribute == CUBLASLT_MATMUL_DESC_BIAS_POINTER && bytes == sizeof(void *)) {
         memcpy(&matmul->bias_at, value, bytes);
-        return 0;
+        return CUBLAS_STATUS_SUCCESS;
     }
-    if (bytes != sizeof number)
-        return PC__CUBLAS_INVALID_VALUE;
+    if (!matmul || bytes != sizeof number)
+        return CUBLAS_STATUS_INVALID_VALUE;
     memcpy(&number, value, bytes);
-    if (attribute == PC__CUBLAS_TRANSPOSE_A)
-        matmul->transposed_a = number == PC__CUBLAS_TRANSPOSED;
-    else if (attribute == PC__CUBLAS_EPILOGUE)
-        matmul->bias = number == PC__CUBLAS_EPILOGUE_BIAS;
+    if (attribute == CUBLASLT_MATMUL_DESC_TRANSA)
+        matmul->transposed_a = number == CUBLAS_OP_T;
+    else if (attribute == CUBLASLT_MATMUL_DESC_EPILOGUE)
+        matmul->bias = number == CUBLASLT_EPILOGUE_BIAS;
     else
-        return PC__CUBLAS_INVALID_VALUE;
-    return 0;
+        return CUBLAS_STATUS_INVALID_VALUE;
+    return CUBLAS_STATUS_SUCCESS;
 }
 
-pc__cublas_status layout_new(pc__cublas_layout *layout, int32_t type, uint64_t rows,
-                             uint64_t columns, int64_t stride)
+cublasStatus_t set(Layout *layout, cublasLtMatrixLayoutAttribute_t attribute, const void *value,
+                   size_t bytes)
 {
-    BEGIN("cublasLtMatrixLayoutCreate");
-    make(layout, Layout{type, rows, columns, stride}, "layout");
-    return 0;
+    if (layout && attribute == CUBLASLT_MATRIX_LAYOUT_BATCH_COUNT && bytes == sizeof layout->batch)
+        memcpy(&layout->batch, value, bytes);
+    else if (layout && attribute == CUBLASLT_MATRIX_LAYOUT_STRIDED_BATCH_OFFSET
+             && bytes == sizeof layout->distance)
+        memcpy(&layout->distance, value, bytes);
+    else
+        return CUBLAS_STATUS_INVALID_VALUE;
+    return CUBLAS_STATUS_SUCCESS;
 }
 
-pc__cublas_status layout_free(pc__cublas_layout layout)
+cublasStatus_t set(Wish *wish, cublasLtMatmulPreferenceAttributes_t attribute, const void *value,
+                   size_t bytes)
 {
-    GIVES("cublasLtMatrixLayoutDestroy");
-    pc__cublas_status dropped = drop<Layout>(layout);
-    return dropped ? dropped : status;
-}
-
-pc__cublas_status wish_new(pc__cublas_wish *wish)
-{
-    BEGIN("cublasLtMatmulPreferenceCreate");
-    make(wish, Wish(), "preference");
-    return 0;
-}
-
-pc__cublas_status wish_free(pc__cublas_wish wish)
-{
-    GIVES("cublasLtMatmulPreferenceDestroy");
-    pc__cublas_status dropped = drop<Wish>(wish);
-    return dropped ? dropped : status;
-}
-
-pc__cublas_status wish_set(pc__cublas_wish handle, int32_t attribute, const void *value,
-                           size_t bytes)
-{
-    BEGIN("cublasLtMatmulPreferenceSetAttribute");
-    Wish *wish = reinterpret_cast<Wish *>(handle);
-    if (attribute == PC__CUBLAS_WISH_WORKSPACE && bytes == sizeof wish->workspace)
+    if (!wish)
+        return CUBLAS_STATUS_INVALID_VALUE;
+    if (attribute == CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES && bytes == sizeof wish->workspace)
         memcpy(&wish->workspace, value, bytes);
-    else if (attribute == PC__CUBLAS_WISH_REDUCTIONS && bytes == sizeof wish->reductions)
+    else if (attribute == CUBLASLT_MATMUL_PREF_REDUCTION_SCHEME_MASK
+             && bytes == sizeof wish->reductions)
         memcpy(&wish->reductions, value, bytes);
     else if (bytes != sizeof(uint32_t))
-        return PC__CUBLAS_INVALID_VALUE;
-    return 0;
+        return CUBLAS_STATUS_INVALID_VALUE;
+    return CUBLAS_STATUS_SUCCESS;
 }
 
 /* y = W x as cuBLASLt sees it: A [in x out] transposed, B [in x rows], D [out x rows]. */
 bool fit(const Matmul *matmul, const Layout *a, const Layout *b, const Layout *d)
 {
     return matmul && a && b && d && matmul->transposed_a && a->type == b->type
-           && d->type == PC__CUBLAS_F32 && a->rows == b->rows && a->columns == d->rows
-           && b->columns == d->columns && a->stride >= int64_t(a->rows)
-           && b->stride >= int64_t(b->rows) && d->stride >= int64_t(d->rows);
+           && d->type == CUDA_R_32F && a->rows == b->rows && a->columns == d->rows
+           && b->columns == d->columns && a->batch == b->batch && b->batch == d->batch
+           && a->stride >= int64_t(a->rows) && b->stride >= int64_t(b->rows)
+           && d->stride >= int64_t(d->rows);
 }
 
-pc__cublas_choice choice_of(uint64_t tile, uint64_t splits, size_t workspace)
+size_t number_bytes(const Layout &layout)
 {
-    pc__cublas_choice choice = {};
-    choice.algorithm = {{uint64_t(OURS), tile, splits, splits > 1 ? 2u : 0u, 3, workspace, 0, 0}};
-    choice.workspace = workspace;
+    return layout.type == CUDA_R_32F ? 4 : 2;
+}
+
+bool is_aligned(const Layout &layout)
+{
+    return size_t(layout.stride) * number_bytes(layout) % 16 == 0;
+}
+
+cublasLtMatmulHeuristicResult_t choice_of(uint64_t tile, uint64_t splits,
+                                          cublasLtReductionScheme_t reduction, size_t workspace)
+{
+    cublasLtMatmulHeuristicResult_t choice = {};
+    choice.algo = {{OURS, tile, splits, uint64_t(reduction), 3, workspace, 0, 0}};
+    choice.workspaceSize = workspace;
     return choice;
 }
 
-pc__cublas_status heuristic(pc__cublas_handle, pc__cublas_matmul matmul, pc__cublas_layout a,
-                            pc__cublas_layout b, pc__cublas_layout, pc__cublas_layout d,
-                            pc__cublas_wish handle, int32_t most, pc__cublas_choice *choices,
-                            int32_t *count)
+/* The first two are never what was asked for: parts of sums that are added in any order, and more
+ * workspace. */
+std::vector<cublasLtMatmulHeuristicResult_t> choices_for(const Wish &wish, const Layout &a,
+                                                         const Layout &b)
 {
-    BEGIN("cublasLtMatmulAlgoGetHeuristic");
-    const Layout *rows = look<Layout>(d);
-    const Wish *wish = look<Wish>(handle);
-    if (!wish || !fit(look<Matmul>(matmul), look<Layout>(a), look<Layout>(b), rows))
-        return PC__CUBLAS_INVALID_VALUE;
-    uint64_t tile = rows->columns <= 16 ? 16 : rows->columns <= 64 ? 32 : 64;
-    const pc__cublas_choice all[] = {choice_of(tile, 4, 0), choice_of(8, 1, wish->workspace + 1),
-                                     choice_of(tile, 1, 4096)};
-    *count = std::min(most, 3);
-    for (int32_t i = 0; i < *count; i++)
-        choices[i] = all[i];
-    return 0;
+    uint32_t lacks = machine->options.blas;
+    uint64_t tile = b.columns <= 16 ? 16 : b.columns <= 64 ? 32 : 64;
+    bool splits = wish.reductions & CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE;
+    std::vector<cublasLtMatmulHeuristicResult_t> all = {
+        choice_of(tile, 4, CUBLASLT_REDUCTION_SCHEME_INPLACE, 0),
+        choice_of(8, 1, CUBLASLT_REDUCTION_SCHEME_NONE, wish.workspace + 1)};
+    if ((lacks & PC_FAKE_BLAS_ALL)
+        || ((lacks & PC_FAKE_BLAS_UNALIGNED) && !(is_aligned(a) && is_aligned(b)))
+        || ((lacks & PC_FAKE_BLAS_WHOLE_SUMS) && !splits))
+        return {};
+    if (splits)
+        all.push_back(choice_of(tile, 3, CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE, 8192));
+    if (!(lacks & PC_FAKE_BLAS_WHOLE_SUMS))
+        all.push_back(choice_of(tile, 1, CUBLASLT_REDUCTION_SCHEME_NONE, 4096));
+    return all;
 }
 
-pc__cublas_status check(pc__cublas_handle, pc__cublas_matmul matmul, pc__cublas_layout a,
-                        pc__cublas_layout b, pc__cublas_layout, pc__cublas_layout d,
-                        const pc__cublas_algorithm *algorithm, pc__cublas_choice *choice)
+float number(const void *numbers, cudaDataType type, size_t i)
 {
-    BEGIN("cublasLtMatmulAlgoCheck");
-    if (!fit(look<Matmul>(matmul), look<Layout>(a), look<Layout>(b), look<Layout>(d)))
-        return PC__CUBLAS_INVALID_VALUE;
-    choice->algorithm = *algorithm;
-    choice->workspace = algorithm->data[WORKSPACE];
-    choice->status = 0;
-    return 0;
-}
-
-pc__cublas_status get(const pc__cublas_algorithm *algorithm, int32_t attribute, void *value,
-                      size_t bytes, size_t *written)
-{
-    BEGIN("cublasLtMatmulAlgoConfigGetAttribute");
-    static const std::map<int, int> words = {{PC__CUBLAS_ALGORITHM_ID, ID},
-                                             {PC__CUBLAS_ALGORITHM_TILE, TILE},
-                                             {PC__CUBLAS_ALGORITHM_SPLITS, SPLITS},
-                                             {PC__CUBLAS_ALGORITHM_REDUCTION, REDUCTION},
-                                             {PC__CUBLAS_ALGORITHM_STAGES, STAGES}};
-    auto word = words.find(attribute);
-    if (word == words.end() || bytes != sizeof(int32_t))
-        return PC__CUBLAS_INVALID_VALUE;
-    int32_t number = int32_t(algorithm->data[word->second]);
-    memcpy(value, &number, sizeof number);
-    *written = sizeof number;
-    return 0;
-}
-
-float number(const void *numbers, int32_t type, size_t i)
-{
-    if (type == PC__CUBLAS_F32)
+    if (type == CUDA_R_32F)
         return static_cast<const float *>(numbers)[i];
     uint16_t bits = static_cast<const uint16_t *>(numbers)[i];
-    return type == PC__CUBLAS_F16 ? pc__half_to(bits) : pc__bf16_to(bits);
+    return type == CUDA_R_16F ? pc__half_to(bits) : pc__bf16_to(bits);
 }
 
 struct Product {
@@ -247,19 +202,27 @@ struct Product {
     const void *a_at, *b_at;
     const float *bias;
     float *d_at;
-    uint64_t tile;
+    uint64_t tile, splits;
 
     /* Sums of `tile` products each, then the sum of these. */
-    float dot(size_t out, size_t row) const
+    float part(size_t out, size_t row, size_t from, size_t to) const
     {
         float sum = 0;
-        for (size_t start = 0; start < a.rows; start += tile) {
-            float part = 0;
-            for (size_t i = start; i < std::min<size_t>(a.rows, start + tile); i++)
-                part += number(a_at, a.type, out * size_t(a.stride) + i)
-                        * number(b_at, b.type, row * size_t(b.stride) + i);
-            sum += part;
+        for (size_t start = from; start < to; start += tile) {
+            float few = 0;
+            for (size_t i = start; i < std::min<size_t>(to, start + tile); i++)
+                few += number(a_at, a.type, out * size_t(a.stride) + i)
+                       * number(b_at, b.type, row * size_t(b.stride) + i);
+            sum += few;
         }
+        return sum;
+    }
+    float dot(size_t out, size_t row) const
+    {
+        size_t each = (a.rows + splits - 1) / splits;
+        float sum = 0;
+        for (size_t from = 0; from < a.rows; from += each)
+            sum += part(out, row, from, std::min<size_t>(a.rows, from + each));
         return sum;
     }
     void run() const
@@ -270,97 +233,258 @@ struct Product {
     }
 };
 
+/* Of one matrix. */
 size_t bytes_of(const Layout &layout)
 {
-    size_t each = layout.type == PC__CUBLAS_F32 ? 4 : 2;
-    return ((layout.columns - 1) * size_t(layout.stride) + layout.rows) * each;
+    return ((layout.columns - 1) * size_t(layout.stride) + layout.rows) * number_bytes(layout);
 }
 
-template <class Pointer> Pointer *reach(Pointer *address, size_t bytes)
+template <class Pointer> Pointer *reach(Device *device, Pointer *address, size_t bytes)
 {
     void *found = device->memory.find(reinterpret_cast<uint64_t>(address), bytes);
     return static_cast<Pointer *>(found);
 }
 
-/* On the device's thread. */
-pc__cuda_result run(Product product, const void *workspace, size_t workspace_bytes)
+/* The matrix `i` of a batch; all have the same type. */
+template <class Pointer> Pointer *one_of(Pointer *first, const Layout &layout, int32_t i)
 {
-    std::lock_guard<std::mutex> inner(device->lock);
+    int64_t bytes = layout.distance * i * int64_t(number_bytes(layout));
+    return reinterpret_cast<Pointer *>(reinterpret_cast<uint64_t>(first) + uint64_t(bytes));
+}
+
+/* On the devices' thread. */
+cudaError_t run_one(Device *device, Product product, const void *workspace, size_t workspace_bytes)
+{
     float *y = product.d_at;
     size_t bytes = bytes_of(product.d);
-    product.a_at = reach(product.a_at, bytes_of(product.a));
-    product.b_at = reach(product.b_at, bytes_of(product.b));
-    product.d_at = reach(y, bytes);
+    product.a_at = reach(device, product.a_at, bytes_of(product.a));
+    product.b_at = reach(device, product.b_at, bytes_of(product.b));
+    product.d_at = reach(device, y, bytes);
     bool all = product.a_at && product.b_at && product.d_at;
     if (product.bias)
-        all = (product.bias = reach(product.bias, product.d.rows * 4)) && all;
-    if (!all || (workspace_bytes && !reach(workspace, workspace_bytes)))
-        return PC__CUDA_ILLEGAL_ADDRESS;
+        all = (product.bias = reach(device, product.bias, product.d.rows * 4)) && all;
+    if (!all || (workspace_bytes && !reach(device, workspace, workspace_bytes)))
+        return cudaErrorIllegalAddress;
     product.run();
     watcher().written(y, bytes);
-    return 0;
+    return cudaSuccess;
 }
 
-pc__cublas_status multiply(pc__cublas_handle handle, pc__cublas_matmul desc, const void *alpha,
-                           const void *a, pc__cublas_layout a_layout, const void *b,
-                           pc__cublas_layout b_layout, const void *beta, const void *c,
-                           pc__cublas_layout c_layout, void *d, pc__cublas_layout d_layout,
-                           const pc__cublas_algorithm *algorithm, void *workspace, size_t bytes,
-                           pc__cuda_queue where)
+cudaError_t run(Device *device, const Product &all, const void *workspace, size_t workspace_bytes)
 {
-    BEGIN("cublasLtMatmul");
-    Queue *queue = where ? reinterpret_cast<Queue *>(where) : &device->standard;
-    const Matmul *matmul = look<Matmul>(desc);
-    const Layout *al = look<Layout>(a_layout), *bl = look<Layout>(b_layout),
-                 *dl = look<Layout>(d_layout);
-    float one, zero;
-    memcpy(&one, alpha, sizeof one);
-    memcpy(&zero, beta, sizeof zero);
-    if (!look<int>(handle) || !fit(matmul, al, bl, dl) || c != d || c_layout != d_layout || one != 1
-        || zero != 0 || !device->knows(queue) || algorithm->data[ID] != uint64_t(OURS)
-        || bytes < algorithm->data[WORKSPACE])
-        return PC__CUBLAS_INVALID_VALUE;
-    if (device->lost)
-        return PC__CUBLAS_EXECUTION_FAILED;
-    Product product = {*al,
-                       *bl,
-                       *dl,
-                       a,
-                       b,
-                       matmul->bias ? matmul->bias_at : nullptr,
-                       static_cast<float *>(d),
-                       algorithm->data[TILE]};
-    Operation operation;
-    operation.run = [=] { return run(product, workspace, bytes); };
-    device->add(queue, std::move(operation));
-    return 0;
-}
-
-const char *status_name(pc__cublas_status status)
-{
-    return status == PC__CUBLAS_ALLOC_FAILED ? "CUBLAS_STATUS_ALLOC_FAILED"
-                                             : "CUBLAS_STATUS_OF_THE_FAKE";
+    std::lock_guard<std::mutex> inner(lock);
+    cudaError_t error = cudaSuccess;
+    for (int32_t i = 0; i < all.d.batch && !error; i++) {
+        Product one = all;
+        one.a_at = one_of(all.a_at, all.a, i);
+        one.b_at = one_of(all.b_at, all.b, i);
+        one.d_at = one_of(all.d_at, all.d, i);
+        error = run_one(device, one, workspace, workspace_bytes);
+    }
+    return error;
 }
 
 } // namespace
+} // namespace fake
 
-void fill_cublas(pc__cuda_driver *table)
+using namespace fake;
+
+const char *cublasLtGetStatusName(cublasStatus_t status)
 {
-    table->cublasLtCreate = create;
-    table->cublasLtDestroy = destroy;
-    table->cublasLtMatmulDescCreate = matmul_new;
-    table->cublasLtMatmulDescDestroy = matmul_free;
-    table->cublasLtMatmulDescSetAttribute = matmul_set;
-    table->cublasLtMatrixLayoutCreate = layout_new;
-    table->cublasLtMatrixLayoutDestroy = layout_free;
-    table->cublasLtMatmulPreferenceCreate = wish_new;
-    table->cublasLtMatmulPreferenceDestroy = wish_free;
-    table->cublasLtMatmulPreferenceSetAttribute = wish_set;
-    table->cublasLtMatmulAlgoGetHeuristic = heuristic;
-    table->cublasLtMatmulAlgoCheck = check;
-    table->cublasLtMatmulAlgoConfigGetAttribute = get;
-    table->cublasLtMatmul = multiply;
-    table->cublasLtGetStatusName = status_name;
+    switch (status) {
+    case CUBLAS_STATUS_ALLOC_FAILED:
+        return "CUBLAS_STATUS_ALLOC_FAILED";
+    case CUBLAS_STATUS_EXECUTION_FAILED:
+        return "CUBLAS_STATUS_EXECUTION_FAILED";
+    case CUBLAS_STATUS_NOT_SUPPORTED:
+        return "CUBLAS_STATUS_NOT_SUPPORTED";
+    case CUBLAS_STATUS_NOT_INITIALIZED:
+        return "CUBLAS_STATUS_NOT_INITIALIZED";
+    default:
+        return "CUBLAS_STATUS_INVALID_VALUE";
+    }
 }
 
-} // namespace fake
+const char *cublasLtGetStatusString(cublasStatus_t status)
+{
+    return status ? "an error of the fake device" : "success";
+}
+
+/* ------------------------------------------------------------------- objects */
+
+cublasStatus_t cublasLtCreate(cublasLtHandle_t *out)
+{
+    return blas_call("cublasLtCreate", ON_DEVICE, [=] {
+        make(out, Handle{current()}, "handle");
+        return CUBLAS_STATUS_SUCCESS;
+    });
+}
+
+cublasStatus_t cublasLtDestroy(cublasLtHandle_t handle)
+{
+    return drop<Handle>("cublasLtDestroy", handle);
+}
+
+cublasStatus_t cublasLtMatmulDescCreate(cublasLtMatmulDesc_t *out, cublasComputeType_t compute,
+                                        cudaDataType_t scale)
+{
+    return blas_call("cublasLtMatmulDescCreate", ANY_TIME, [=] {
+        if (compute != CUBLAS_COMPUTE_32F || scale != CUDA_R_32F)
+            return CUBLAS_STATUS_NOT_SUPPORTED;
+        make(out, Matmul(), "matmul");
+        return CUBLAS_STATUS_SUCCESS;
+    });
+}
+
+cublasStatus_t cublasLtMatmulDescDestroy(cublasLtMatmulDesc_t matmul)
+{
+    return drop<Matmul>("cublasLtMatmulDescDestroy", matmul);
+}
+
+cublasStatus_t cublasLtMatmulDescSetAttribute(cublasLtMatmulDesc_t matmul,
+                                              cublasLtMatmulDescAttributes_t attribute,
+                                              const void *value, size_t bytes)
+{
+    return blas_call("cublasLtMatmulDescSetAttribute", ANY_TIME,
+                     [=] { return set(look<Matmul>(matmul), attribute, value, bytes); });
+}
+
+cublasStatus_t cublasLtMatrixLayoutCreate(cublasLtMatrixLayout_t *out, cudaDataType type,
+                                          uint64_t rows, uint64_t columns, int64_t stride)
+{
+    return blas_call("cublasLtMatrixLayoutCreate", ANY_TIME, [=] {
+        make(out, Layout{type, rows, columns, stride}, "layout");
+        return CUBLAS_STATUS_SUCCESS;
+    });
+}
+
+cublasStatus_t cublasLtMatrixLayoutDestroy(cublasLtMatrixLayout_t layout)
+{
+    return drop<Layout>("cublasLtMatrixLayoutDestroy", layout);
+}
+
+cublasStatus_t cublasLtMatrixLayoutSetAttribute(cublasLtMatrixLayout_t layout,
+                                                cublasLtMatrixLayoutAttribute_t attribute,
+                                                const void *value, size_t bytes)
+{
+    return blas_call("cublasLtMatrixLayoutSetAttribute", ANY_TIME,
+                     [=] { return set(look<Layout>(layout), attribute, value, bytes); });
+}
+
+cublasStatus_t cublasLtMatmulPreferenceCreate(cublasLtMatmulPreference_t *out)
+{
+    return blas_call("cublasLtMatmulPreferenceCreate", ANY_TIME, [=] {
+        make(out, Wish(), "preference");
+        return CUBLAS_STATUS_SUCCESS;
+    });
+}
+
+cublasStatus_t cublasLtMatmulPreferenceDestroy(cublasLtMatmulPreference_t wish)
+{
+    return drop<Wish>("cublasLtMatmulPreferenceDestroy", wish);
+}
+
+cublasStatus_t cublasLtMatmulPreferenceSetAttribute(cublasLtMatmulPreference_t wish,
+                                                    cublasLtMatmulPreferenceAttributes_t attribute,
+                                                    const void *value, size_t bytes)
+{
+    return blas_call("cublasLtMatmulPreferenceSetAttribute", ANY_TIME,
+                     [=] { return set(look<Wish>(wish), attribute, value, bytes); });
+}
+
+/* ---------------------------------------------------------------- algorithms */
+
+cublasStatus_t cublasLtMatmulAlgoGetHeuristic(cublasLtHandle_t handle, cublasLtMatmulDesc_t matmul,
+                                              cublasLtMatrixLayout_t a, cublasLtMatrixLayout_t b,
+                                              cublasLtMatrixLayout_t, cublasLtMatrixLayout_t d,
+                                              cublasLtMatmulPreference_t preference, int most,
+                                              cublasLtMatmulHeuristicResult_t choices[], int *count)
+{
+    return blas_call("cublasLtMatmulAlgoGetHeuristic", ANY_TIME, [=] {
+        const Layout *al = look<Layout>(a), *bl = look<Layout>(b), *dl = look<Layout>(d);
+        const Wish *wish = look<Wish>(preference);
+        *count = 0;
+        if (!look<Handle>(handle) || !wish || !fit(look<Matmul>(matmul), al, bl, dl))
+            return CUBLAS_STATUS_INVALID_VALUE;
+        for (const auto &choice : choices_for(*wish, *al, *bl))
+            if (*count < most)
+                choices[(*count)++] = choice;
+        return *count || (machine->options.blas & PC_FAKE_BLAS_NO_RESULTS)
+                   ? CUBLAS_STATUS_SUCCESS
+                   : CUBLAS_STATUS_NOT_SUPPORTED;
+    });
+}
+
+cublasStatus_t cublasLtMatmulAlgoCheck(cublasLtHandle_t, cublasLtMatmulDesc_t matmul,
+                                       cublasLtMatrixLayout_t a, cublasLtMatrixLayout_t b,
+                                       cublasLtMatrixLayout_t, cublasLtMatrixLayout_t d,
+                                       const cublasLtMatmulAlgo_t *algorithm,
+                                       cublasLtMatmulHeuristicResult_t *choice)
+{
+    return blas_call("cublasLtMatmulAlgoCheck", ANY_TIME, [=] {
+        if (!fit(look<Matmul>(matmul), look<Layout>(a), look<Layout>(b), look<Layout>(d)))
+            return CUBLAS_STATUS_INVALID_VALUE;
+        choice->algo = *algorithm;
+        choice->workspaceSize = algorithm->data[WORKSPACE];
+        choice->state = CUBLAS_STATUS_SUCCESS;
+        return CUBLAS_STATUS_SUCCESS;
+    });
+}
+
+cublasStatus_t cublasLtMatmulAlgoConfigGetAttribute(const cublasLtMatmulAlgo_t *algorithm,
+                                                    cublasLtMatmulAlgoConfigAttributes_t attribute,
+                                                    void *value, size_t bytes, size_t *written)
+{
+    static const std::map<int, int> words = {{CUBLASLT_ALGO_CONFIG_ID, ID},
+                                             {CUBLASLT_ALGO_CONFIG_TILE_ID, TILE},
+                                             {CUBLASLT_ALGO_CONFIG_SPLITK_NUM, SPLITS},
+                                             {CUBLASLT_ALGO_CONFIG_REDUCTION_SCHEME, REDUCTION},
+                                             {CUBLASLT_ALGO_CONFIG_STAGES_ID, STAGES}};
+    return blas_call("cublasLtMatmulAlgoConfigGetAttribute", ANY_TIME, [=] {
+        auto word = words.find(attribute);
+        if (word == words.end() || bytes != sizeof(int32_t))
+            return CUBLAS_STATUS_INVALID_VALUE;
+        int32_t number = int32_t(algorithm->data[word->second]);
+        memcpy(value, &number, sizeof number);
+        *written = sizeof number;
+        return CUBLAS_STATUS_SUCCESS;
+    });
+}
+
+/* ------------------------------------------------------------------- product */
+
+cublasStatus_t cublasLtMatmul(cublasLtHandle_t handle, cublasLtMatmulDesc_t desc, const void *alpha,
+                              const void *a, cublasLtMatrixLayout_t a_layout, const void *b,
+                              cublasLtMatrixLayout_t b_layout, const void *beta, const void *c,
+                              cublasLtMatrixLayout_t c_layout, void *d,
+                              cublasLtMatrixLayout_t d_layout,
+                              const cublasLtMatmulAlgo_t *algorithm, void *workspace, size_t bytes,
+                              cudaStream_t stream)
+{
+    return blas_call("cublasLtMatmul", ON_DEVICE, [=] {
+        const Handle *blas = look<Handle>(handle);
+        const Matmul *matmul = look<Matmul>(desc);
+        const Layout *al = look<Layout>(a_layout), *bl = look<Layout>(b_layout),
+                     *dl = look<Layout>(d_layout);
+        Queue *queue = find_queue(stream);
+        float one, zero;
+        memcpy(&one, alpha, sizeof one);
+        memcpy(&zero, beta, sizeof zero);
+        if (!blas || blas->device != current() || !queue || queue->device != current()
+            || !fit(matmul, al, bl, dl) || c != d || c_layout != d_layout || one != 1 || zero != 0
+            || !algorithm || algorithm->data[ID] != OURS || bytes < algorithm->data[WORKSPACE])
+            return CUBLAS_STATUS_INVALID_VALUE;
+        Product product = {*al,
+                           *bl,
+                           *dl,
+                           a,
+                           b,
+                           matmul->bias ? matmul->bias_at : nullptr,
+                           static_cast<float *>(d),
+                           algorithm->data[TILE],
+                           algorithm->data[SPLITS]};
+        Operation operation;
+        operation.run = [=] { return run(queue->device, product, workspace, bytes); };
+        return status_of(submit(queue, std::move(operation)));
+    });
+}

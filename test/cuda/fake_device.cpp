@@ -1,4 +1,4 @@
-/* Memory and queues of the fake device. */
+/* Memory and queues of the fake devices. */
 #include "fake_device.h"
 
 #include <chrono>
@@ -10,8 +10,9 @@
 
 namespace fake {
 
-/* Addresses are not short, as on a real device: gaps between allocations take no memory. */
-enum { SPACE = 4 };
+/* Addresses are not short, as on a real device: gaps between allocations, and parts of pools that are
+ * about to come back, take no memory. */
+enum { SPACE = 8 };
 enum { ALIGNMENT = 512, GAP = 512 };
 /* What an allocation begins with, before it is written and after it was given back: NaN. All of a
  * large one would take most of a test's time. */
@@ -46,32 +47,30 @@ Memory::~Memory()
 }
 
 /* The first gap that is large enough, with unused bytes between allocations. */
-uint64_t Memory::take(size_t bytes)
+uint64_t Memory::place(Part part)
 {
-    size_t room = (bytes + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT + GAP;
+    auto room_of = [](size_t bytes) {
+        return (bytes + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT + GAP;
+    };
+    size_t room = room_of(part.bytes);
     uint64_t at = base();
-    for (const auto &[address, length] : taken) {
+    for (const auto &[address, other] : taken) {
         if (address - at >= room)
             break;
-        at = address + (length + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT + GAP;
+        at = address + room_of(other.bytes);
     }
-    if (bytes > capacity - used || room > size || at - base() > size - room)
+    if (room > size || at - base() > size - room)
         return 0;
-    taken[at] = bytes;
-    used += bytes;
-    memset(reach(at), UNWRITTEN, std::min<size_t>(bytes, FILLED));
+    taken[at] = part;
+    memset(reach(at), UNWRITTEN, std::min<size_t>(part.bytes, FILLED));
     return at;
 }
 
-bool Memory::give(uint64_t address)
+void Memory::remove(uint64_t address)
 {
     auto found = taken.find(address);
-    if (found == taken.end())
-        return false;
-    memset(reach(address), GIVEN_BACK, std::min<size_t>(found->second, FILLED));
-    used -= found->second;
+    memset(reach(address), GIVEN_BACK, std::min<size_t>(found->second.bytes, FILLED));
     taken.erase(found);
-    return true;
 }
 
 void *Memory::find(uint64_t address, size_t bytes) const
@@ -79,8 +78,8 @@ void *Memory::find(uint64_t address, size_t bytes) const
     auto after = taken.upper_bound(address);
     if (after == taken.begin())
         return nullptr;
-    auto [start, length] = *std::prev(after);
-    bool inside = address - start <= length && bytes <= length - (address - start);
+    const auto &[start, part] = *std::prev(after);
+    bool inside = address - start <= part.bytes && bytes <= part.bytes - (address - start);
     return inside ? reach(address) : nullptr;
 }
 
@@ -92,16 +91,17 @@ void Memory::open(bool readable)
     }
 }
 
-Device::Device(const pc_fake_options &chosen)
-    : options(chosen), memory(chosen.memory), random(chosen.seed)
+Machine::Machine(const pc_fake_options &chosen) : options(chosen), random(chosen.seed)
 {
+    for (int i = 0; i < chosen.devices; i++)
+        devices.push_back(std::make_unique<Device>(i, chosen.memory));
     worker = std::thread([this] { work(); });
 }
 
-Device::~Device()
+Machine::~Machine()
 {
     {
-        std::lock_guard<std::mutex> guard(lock);
+        Guard guard(lock);
         ending = true;
         held = false;
     }
@@ -109,94 +109,142 @@ Device::~Device()
     worker.join();
 }
 
-void Device::add(Queue *queue, Operation operation)
+Device *Machine::device_of(uint64_t address) const
 {
+    for (const auto &device : devices)
+        if (device->memory.holds(address))
+            return device.get();
+    return nullptr;
+}
+
+std::vector<Queue *> Device::all_queues()
+{
+    std::vector<Queue *> all(queues.begin(), queues.end());
+    all.push_back(&legacy);
+    for (auto &[thread, queue] : of_threads)
+        all.push_back(&queue);
+    return all;
+}
+
+/* The legacy default stream waits for the others, and they for it, unless they do not block. */
+void Machine::add(Queue *queue, Operation operation)
+{
+    Device *device = queue->device;
+    if (queue == &device->legacy) {
+        for (const Queue *other : device->all_queues())
+            if (other->blocking && other->last)
+                operation.after.push_back(other->last);
+    } else if (queue->blocking && device->legacy.last) {
+        operation.after.push_back(device->legacy.last);
+    }
+    queue->last = operation.done;
     queue->work.push_back(std::move(operation));
     changed.notify_all();
 }
 
-void Device::drain(std::unique_lock<std::mutex> &held_lock, Queue *queue)
+static bool idle(const Queue *queue)
 {
-    auto idle = [](const Queue *q) { return q->work.empty() && !q->running; };
-    changed.wait(held_lock, [&] {
-        if (queue)
-            return idle(queue);
-        for (const Queue *q : queues)
-            if (!idle(q))
-                return false;
-        return idle(&standard);
+    return queue->work.empty() && !queue->running;
+}
+
+void Machine::drain(Guard &guard, Queue *queue)
+{
+    changed.wait(guard, [&] { return idle(queue); });
+}
+
+void Machine::drain(Guard &guard, Device *device)
+{
+    changed.wait(guard, [&] {
+        for (const auto &each : devices)
+            if (!device || device == each.get())
+                for (const Queue *queue : each->all_queues())
+                    if (!idle(queue))
+                        return false;
+        return true;
     });
 }
 
-void Device::destroy_context(std::unique_lock<std::mutex> &held_lock, pc__cuda_result result)
+void Machine::destroy(Guard &guard, Device *device, cudaError_t error)
 {
-    gone = result;
-    changed.wait(held_lock, [&] {
-        for (const Queue *q : queues)
-            if (q->running)
+    device->gone = true;
+    if (!device->lost)
+        device->lost = error;
+    changed.wait(guard, [&] {
+        for (const Queue *queue : device->all_queues())
+            if (queue->running)
                 return false;
-        return !standard.running;
+        return true;
     });
+}
+
+static bool is_ready(const Queue *queue)
+{
+    if (queue->work.empty())
+        return false;
+    for (const auto &mark : queue->work.front().after)
+        if (!mark->reached)
+            return false;
+    return true;
 }
 
 /* One of the queues whose next operation may run, at random; null: there is none. */
-Queue *Device::choose()
+Queue *Machine::choose()
 {
     std::vector<Queue *> ready;
-    for (Queue *queue : queues)
-        if (!queue->work.empty()
-            && (!queue->work.front().wait || queue->work.front().wait->reached))
-            ready.push_back(queue);
-    if (!standard.work.empty()
-        && (!standard.work.front().wait || standard.work.front().wait->reached))
-        ready.push_back(&standard);
-    return ready.empty() || held ? nullptr : ready[random() % ready.size()];
+    for (const auto &device : devices)
+        for (Queue *queue : device->all_queues())
+            if (is_ready(queue) && (!held || queue->work.front().always))
+                ready.push_back(queue);
+    return ready.empty() ? nullptr : ready[random() % ready.size()];
 }
 
 /* Does the queue go on at once, with the memory open? */
 static bool goes_on(const Queue *queue)
 {
-    if (queue->work.empty())
-        return false;
-    const Operation &next = queue->work.front();
-    return next.opens_memory && (!next.wait || next.wait->reached);
+    return is_ready(queue) && queue->work.front().opens_memory;
 }
 
-/* The device's thread. An operation runs without the lock, so that calls go on beside it. Memory
- * stays open from one kernel to the next, for opening takes as long as a small kernel; but it is
- * closed before the host can learn that the queue is empty. */
-void Device::work()
+/* The thread of all devices. An operation runs without the lock, so that calls go on beside it.
+ * Memory stays open from one kernel to the next, for opening takes as long as a small kernel; but
+ * it is closed before the host can learn that the queue is empty. */
+void Machine::work()
 {
-    bool open = false;
-    std::unique_lock<std::mutex> guard(lock);
+    Memory *open = nullptr;
+    Guard guard(lock);
     for (;;) {
         Queue *queue = nullptr;
         changed.wait(guard, [&] { return (queue = choose()) || ending; });
         if (!queue)
             return;
+        Device *device = queue->device;
         Operation operation = std::move(queue->work.front());
         queue->work.pop_front();
         queue->running = true;
         uint64_t late = options.late_us ? random() % options.late_us : 0;
-        bool fail = ++operations == fail_work;
-        bool skip = (lost != 0 || gone != 0 || fail) && !operation.always;
-        if (fail)
-            lost = fail_work_with;
-        in_kernel = operation.opens_memory && !skip;
+        if (!operation.always && ++operations == fail_work)
+            device->lost = fail_work_with;
+        bool runs = operation.run && (operation.always || !device->lost);
+        in_kernel = operation.opens_memory && runs;
         guard.unlock();
         if (late)
             std::this_thread::sleep_for(std::chrono::microseconds(late));
-        if (operation.opens_memory && !skip && !open)
-            memory.open(open = true);
-        pc__cuda_result result = skip ? 0 : operation.run();
+        if (operation.opens_memory && runs && open != &device->memory) {
+            if (open) /* another device's */
+                open->open(false);
+            (open = &device->memory)->open(true);
+        }
+        cudaError_t error = runs ? operation.run() : cudaSuccess;
         guard.lock();
-        if (open && (result || !goes_on(queue))) {
+        if (open && (error || !goes_on(queue))) {
             guard.unlock();
-            memory.open(open = false);
+            open->open(false);
+            open = nullptr;
             guard.lock();
         }
-        if (result && !lost)
-            lost = result;
+        if (error && !device->lost)
+            device->lost = error;
+        operation.done->reached = true;
+        operation.done->at = std::chrono::steady_clock::now();
         queue->running = in_kernel = false;
         changed.notify_all();
     }

@@ -1,4 +1,4 @@
-/* What the parts of the fake driver share: the device, its memory, its queues. */
+/* What the parts of the fake devices share: the machine, its devices, their memory and queues. */
 #ifndef PC_TEST_FAKE_DEVICE_H
 #define PC_TEST_FAKE_DEVICE_H
 
@@ -16,9 +16,26 @@
 #include <thread>
 #include <vector>
 
-#include "fake_driver.h"
+#include "fake_cuda.h"
 
 namespace fake {
+
+struct Device;
+struct Queue;
+
+/* What a cudaMemPool_t points to. Bytes that come back stay reserved up to the threshold. */
+struct Pool {
+    Device *device;
+    size_t most;
+    uint64_t threshold = 0, used = 0, reserved = 0;
+    std::map<Queue *, uint64_t> coming; /* of `used`: queued to come back in this stream */
+};
+
+struct Part {
+    size_t bytes;
+    Pool *pool;  /* null: cudaMalloc's */
+    bool leaves; /* its end is queued */
+};
 
 /* Device memory: one file in memory, mapped twice. Addresses are of the mapping that nobody may
  * touch; the device itself uses the other one. */
@@ -28,8 +45,8 @@ class Memory {
     ~Memory();
     Memory(const Memory &) = delete;
     Memory &operator=(const Memory &) = delete;
-    uint64_t take(size_t bytes); /* 0: none is left */
-    bool give(uint64_t address);
+    uint64_t place(Part part); /* where there is room; 0: there is none */
+    void remove(uint64_t address);
     bool holds(uint64_t address) const
     {
         return address - base() < size;
@@ -40,10 +57,15 @@ class Memory {
     }
     void *find(uint64_t address, size_t bytes) const; /* null: not all in one allocation */
     void open(bool readable);                         /* while a kernel runs */
-    size_t size;                                      /* of the addresses */
-    size_t capacity;                                  /* of the memory behind them */
-    size_t used = 0;
-    std::map<uint64_t, size_t> taken; /* by address */
+    size_t unused() const
+    {
+        return capacity - std::min(capacity, used + others);
+    }
+    size_t size;                    /* of the addresses */
+    size_t capacity;                /* of the memory behind them */
+    size_t used = 0;                /* by cudaMalloc and for pools */
+    size_t others = 0;              /* that other processes hold */
+    std::map<uint64_t, Part> taken; /* by address */
 
   private:
     uint64_t base() const
@@ -53,85 +75,163 @@ class Memory {
     char *far_side, *near_side;
 };
 
-/* A place in the order of a stream that an event stands for. */
+/* A place in the order of a stream: the end of one operation. */
 struct Mark {
     bool reached = false;
     std::chrono::steady_clock::time_point at; /* when */
 };
 
 struct Operation {
-    std::function<pc__cuda_result()> run;
-    std::shared_ptr<Mark> wait; /* runs only once this is reached */
+    std::function<cudaError_t()> run; /* null: only a place in the order */
     bool opens_memory = false;
-    bool always = false; /* also once the context is lost: others wait for it */
+    bool always = false;                      /* also if the device is lost */
+    std::vector<std::shared_ptr<Mark>> after; /* runs only once all these are reached */
+    std::shared_ptr<Mark> done = std::make_shared<Mark>();
+};
+
+/* Work that is recorded for a graph. */
+struct Capture {
+    cudaStreamCaptureMode mode;
+    std::thread::id by;
+    Queue *origin;
+    bool valid = true;
+    size_t nodes = 0;
+    std::set<Queue *> apart; /* streams that take part, whose last work nobody has waited for */
 };
 
 struct Queue {
+    Device *device;
+    bool blocking; /* waits for the legacy default stream, and that one for this */
     std::deque<Operation> work;
-    bool destroyed = false, running = false;
+    bool running = false;
+    std::shared_ptr<Mark> last; /* null: nothing was ever queued */
+    std::shared_ptr<Capture> capture;
 };
 
 struct Event {
-    std::shared_ptr<Mark> mark; /* null: never recorded */
+    Device *device;
+    unsigned flags;
+    std::shared_ptr<Mark> mark;       /* null: never recorded */
+    std::shared_ptr<Capture> capture; /* it was recorded in this */
+    Queue *captured_in;
 };
 
-struct Function {
-    const pc_fake_kernel *kernel;
-    int32_t dynamic_shared;
+/* What a cudaGraph_t points to. */
+struct Graph {
+    size_t nodes;
 };
 
-struct Module {
-    std::map<std::string, std::unique_ptr<Function>> functions;
-};
-
-/* All fields under `lock`. */
 struct Device {
-    explicit Device(const pc_fake_options &chosen);
-    ~Device();
-    pc_fake_options options;
-    std::mutex lock;
-    std::condition_variable changed;
+    Device(int which, size_t bytes) : number(which), memory(bytes)
+    {
+    }
+    int number;
     Memory memory;
     std::set<Queue *> queues;
     std::set<Event *> events;
-    std::set<Module *> modules;
-    std::map<void *, size_t> pinned;
-    std::map<void *, std::string> cublas; /* objects of cuBLASLt and their kinds */
-    Queue standard;                       /* the one that is called NULL */
-    int retained = 0, pushed = 0;
-    bool started = false, held = false, ending = false, in_kernel = false;
-    pc__cuda_result lost = 0; /* the error that has ended the context */
-    pc__cuda_result gone = 0; /* the context is destroyed, with all that was in it */
-    uint64_t calls = 0, fail_call = 0, operations = 0, fail_work = 0;
-    pc__cuda_result fail_call_with = 0, fail_work_with = 0;
+    std::set<Pool *> pools;
+    Queue legacy = {this, false, {}, false, {}, {}};
+    std::map<std::thread::id, Queue> of_threads;          /* cudaStreamPerThread */
+    std::map<const pc_fake_kernel *, int> allowed_shared; /* where asked for */
+    cudaError_t lost = cudaSuccess;                       /* the error that has ended its context */
+    bool gone = false;                                    /* with all that was in it */
+
+    std::vector<Queue *> all_queues();
+};
+
+/* What is to fail. */
+struct Order {
+    std::string function; /* empty: any */
+    uint64_t left = 0;    /* 0: nothing */
+    cudaError_t error = cudaSuccess;
     const char *failed = nullptr;
-    bool failed_giving = false;
+    bool giving = false;
+};
+
+/* All fields under `lock`. */
+struct Machine {
+    explicit Machine(const pc_fake_options &chosen);
+    ~Machine();
+    pc_fake_options options;
+    std::vector<std::unique_ptr<Device>> devices;
+    std::map<void *, std::pair<size_t, int>> pinned; /* bytes, and the device that asked */
+    std::map<void *, std::string> cublas;            /* objects of cuBLASLt and their kinds */
+    std::set<Graph *> graphs;
+    std::set<std::shared_ptr<Capture>> captures;
+    std::map<std::thread::id, std::string> changed_threads; /* mode or device is not the usual */
+    bool held = false, ending = false, in_kernel = false;
+    uint64_t calls = 0, operations = 0, fail_work = 0;
+    cudaError_t fail_work_with = cudaSuccess;
+    Order order;
+    std::map<std::string, uint64_t> counts; /* by function and by kernel */
+    struct {
+        uint64_t count, bytes;
+    } copies[5] = {}; /* by cudaMemcpyKind */
     std::mt19937_64 random;
     std::thread worker;
 
     /* For the caller that holds the lock. */
     void add(Queue *queue, Operation operation);
-    void drain(std::unique_lock<std::mutex> &held_lock, Queue *queue); /* null: all */
+    void drain(std::unique_lock<std::mutex> &guard, Queue *queue);
+    void drain(std::unique_lock<std::mutex> &guard, Device *device); /* null: all */
     /* Waits for the operation that runs; what is queued never runs. */
-    void destroy_context(std::unique_lock<std::mutex> &held_lock, pc__cuda_result result);
-    bool knows(Queue *queue) const
-    {
-        return queue == &standard || queues.count(queue);
-    }
+    void destroy(std::unique_lock<std::mutex> &guard, Device *device, cudaError_t error);
+    Device *device_of(uint64_t address) const; /* null: memory of the CPU */
 
   private:
     Queue *choose();
     void work();
 };
 
-extern Device *device; /* null: none has been started */
+extern std::mutex lock;
+extern std::condition_variable changed;
+extern Machine *machine; /* null: none has been started */
+extern uint64_t life;    /* machines so far */
 extern std::vector<const pc_fake_kernel *> kernels;
-
-/* Counts a call, and is true if it is to fail. `giving`: what it does, it does all the same. */
-bool fails(const char *name, bool giving, pc__cuda_result *result);
-
 const pc_fake_watcher &watcher();
-void fill_cublas(pc__cuda_driver *table);
+
+/* What the runtime keeps for a thread. */
+struct Thread {
+    uint64_t life; /* the machine's */
+    int device;
+    cudaError_t last;
+    cudaStreamCaptureMode mode;
+};
+Thread &self();
+Device *current();  /* with the machine's lock, and a device */
+void note_thread(); /* mode or device of this thread have changed */
+
+bool is_sticky(cudaError_t error);
+
+/* What a call needs, and does. */
+enum {
+    ANY_TIME = 0,
+    ON_DEVICE = 1, /* the current device is alive */
+    GIVES = 2,     /* it gives something back, and does so also if it fails */
+    UNSAFE = 4,    /* not while a graph is captured, unless the thread allows it */
+    ENTERS = 8     /* if it fails, the device is gone */
+};
+using Guard = std::unique_lock<std::mutex>;
+Guard first(); /* the lock; a machine may begin with its first call */
+/* Counts a call. `failed`: what it returns at its end, or at once if this is false. */
+bool begin(Guard &guard, const char *name, unsigned kind, cudaError_t *failed);
+/* Keeps the error for cudaGetLastError. */
+cudaError_t end(cudaError_t error);
+
+template <class Body> cudaError_t call(const char *name, unsigned kind, Body body)
+{
+    Guard guard = first();
+    cudaError_t failed;
+    if (!begin(guard, name, kind, &failed))
+        return end(failed);
+    cudaError_t error = body(guard);
+    return end(error ? error : failed);
+}
+
+/* The stream's queue; null: there is none, or it is gone. */
+Queue *find_queue(cudaStream_t stream);
+/* Queues work, or records it. */
+cudaError_t submit(Queue *queue, Operation operation);
 
 } // namespace fake
 

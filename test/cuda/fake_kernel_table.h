@@ -2,7 +2,7 @@
 #ifndef PC_TEST_FAKE_KERNEL_TABLE_H
 #define PC_TEST_FAKE_KERNEL_TABLE_H
 
-#include "fake_driver.h"
+#include "fake_launch.h"
 #include "gpu_model.h"
 
 namespace fake {
@@ -21,9 +21,14 @@ template <class Task, void (*entry)(Task)> struct modelled<entry> {
     }
 };
 
-template <auto entry> constexpr pc_fake_kernel kernel(const char *name, uint32_t threads)
+template <auto entry> pc_fake_kernel kernel(const char *name, uint32_t threads)
 {
-    return {name, modelled<entry>::task_bytes, threads, 32, modelled<entry>::run};
+    return {reinterpret_cast<void (*)()>(entry),
+            name,
+            modelled<entry>::task_bytes,
+            threads,
+            32,
+            modelled<entry>::run};
 }
 
 } // namespace fake

@@ -1,7 +1,7 @@
-/* Hands the tables of all kernels to the fake driver, and the device's memory to the model. */
+/* Hands the tables of all kernels to the fake device, and the device's memory to the model. */
 #include "fake_kernels.h"
 
-#include "fake_driver.h"
+#include "fake_cuda.h"
 #include "gpu_model.h"
 
 #include <stdlib.h>

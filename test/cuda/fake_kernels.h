@@ -8,7 +8,7 @@
 extern "C" {
 #endif
 
-/* Gives them to the fake driver, with the model as watcher of its memory: once, before it starts.
+/* Gives them to the fake device, with the model as watcher of its memory: once, before it starts.
  * Reports of the model count as faults in pc_fake_end. */
 void pc_fake_kernels_add(void);
 

@@ -8,28 +8,28 @@
 
 #include "cuda/backend_cuda.h"
 #include "base/module.h"
-#include "fake_driver.h"
+#include "fake_cuda.h"
 #include "fake_kernels.h"
 
 static pthread_mutex_t guard = PTHREAD_MUTEX_INITIALIZER;
-static const pc__cuda_driver *driver; /* NULL: no device */
 static size_t open_count;
 static pc__backend_ops fake; /* the backend's own, but for `free` */
 static void (*free_cuda)(pc__backend *backend);
 
 static void begin(void)
 {
-    static const pc_fake_options options = {1, 10, 90, (size_t)2 << 30};
+    pc_fake_options options = PC_FAKE_OPTIONS;
     static int known;
+    options.late_us = 10;
+    options.memory = (size_t)2 << 30;
     if (!known++)
         pc_fake_kernels_add();
-    driver = pc_fake_start(&options);
+    pc_fake_start(&options);
 }
 
 static void end(void)
 {
     int left = pc_fake_end();
-    driver = NULL;
     if (!left)
         return;
     fprintf(stderr, "fakecuda: %d things were not given back, or reports of the model\n", left);
@@ -47,10 +47,9 @@ static void free_fake(pc__backend *backend)
 
 static pc_status open_locked(pc__backend **out, pc_context *context)
 {
-    static const pc__cuda_image images[] = {{"fake", "fake", 4}, {NULL, NULL, 0}};
-    if (!driver)
+    if (!open_count)
         begin();
-    pc_status status = pc__cuda_backend_new(out, context, driver, images, 0);
+    pc_status status = pc__cuda_backend_new(out, context, 0);
     if (status < 0) {
         if (!open_count)
             end();

@@ -42,7 +42,7 @@ printf '#!/bin/sh\nsleep 60\n' >"$packed/bin/test_cuda_rotate"
 chmod +x "$packed/bin/test_cuda_norms" "$packed/bin/test_cuda_rotate"
 expect 1 "norms  *failed .*exit code 3: the third is wrong" "rotate  *failed .*not done after" \
     "^2 steps failed" -- "$gpu" run --fake "$on_model" --seconds 10 --steps kernels
-expect 2 "no libcuda.so.1 in" -- "$gpu" run --fake "$packed"
+expect 2 "no libpc_fake_cuda.so in" -- "$gpu" run --fake "$packed"
 expect 2 "no step 'kernel'" -- "$gpu" run --steps machine,kernel
 expect 2 "takes a number, not 'x'" -- "$gpu" run --seconds x
 expect 2 "seconds takes a value" -- "$gpu" run --seconds

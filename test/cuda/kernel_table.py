@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Writes the fake driver's table of the kernels of one file: their names, tasks and most threads.
+"""Writes the fake device's table of the kernels of one file: their names, tasks and most threads.
 
     kernel_table.py SOURCE OUTPUT COMPILER ARGUMENTS...    the compiler and where it finds headers
 """
@@ -37,7 +37,7 @@ def main():
               f"const pc_fake_kernel fake_kernels_{stem}[] = {{"]
     lines += [f'    fake::kernel<{name}>("{name}", {bounds or 1024}),'
               for bounds, name, _ in found]
-    lines += ["    {nullptr, 0, 0, 0, nullptr}};", ""]
+    lines += ["    {nullptr, nullptr, 0, 0, 0, nullptr}};", ""]
     with open(output, "w", encoding="utf-8") as file:
         file.write("\n".join(lines))
 

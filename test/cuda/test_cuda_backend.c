@@ -2,9 +2,8 @@
  * list, or waits for too little: every one is compared with the CPU's on random inputs, on a device
  * that runs late; a list that is used after the caller has changed it; quantised weights that lie
  * otherwise than the kernels read them; angles of other positions or another RoPE, or angles that
- * are computed again for each layer; a failed call of the driver that is not reported with its
- * name, or leaves something behind; a device without cuBLASLt that is refused for all work.
- * Attention has tests of its own. */
+ * are computed again for each layer; a failed call of the runtime that is not reported with its
+ * name, or leaves something behind. Attention has tests of its own. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -230,7 +229,7 @@ static void run_rotations(pc__stream *stream, const op_case *c, pc__floats **arr
     }
 }
 
-/* Calls of the driver for one rotation. */
+/* Calls of the runtime for one rotation. */
 static uint64_t calls_to_rotate(pc__stream *stream, const pc__rotation *rope, int64_t start,
                                 pc__floats *x)
 {
@@ -595,27 +594,10 @@ static void experts(uint32_t compute, int format, int gated, int shared)
 
 /* ------------------------------------------------------------------- failures */
 
-static pc_status open_cuda(const pc__cuda_driver *driver)
+static pc_status open_cuda(void)
 {
-    PC__TRY_RETURN(pc__cuda_backend_new(&cuda, context, driver, pc_cuda_images(), 0));
+    PC__TRY_RETURN(pc__cuda_backend_new(&cuda, context, 0));
     return pc__backend_begin(cuda);
-}
-
-/* All but layers that are not quantised. */
-static void without_cublas(const pc__cuda_driver *driver)
-{
-    pc__cuda_driver lacking = *driver;
-    placed_weights w = {.in = 32, .seed = 1};
-    pc__weight_source source = placed_weights_source(&w);
-    pc__linear *linear = NULL;
-    snprintf(lacking.no_cublas, sizeof lacking.no_cublas, "libcublasLt.so was not found");
-    if (!CHECK_OK(open_cuda(&lacking)))
-        return;
-    CHECK_STATUS(cuda->ops->linear_new(&linear, cuda, 32, 32, PC_DTYPE_F32, &source, NULL),
-                 PC_ERR_UNSUPPORTED);
-    CHECK_ERROR_HAS("libcublasLt.so was not found");
-    CHECK(linear == NULL);
-    pc__backend_end(cuda);
 }
 
 static pc_status queue(pc__stream *stream, pc__floats *x, const pc__linear *linear, float *out)
@@ -657,16 +639,18 @@ static pc_status short_work(float *out)
  */
 static uint64_t one_life(uint64_t n, int from_start)
 {
-    static const pc_fake_options options = {1, 0, 90, (size_t)80 << 20};
     static float out[4 * 32];
-    const pc__cuda_driver *driver = pc_fake_start(&options);
+    pc_fake_options options = PC_FAKE_OPTIONS;
+    options.late_us = 0;
+    options.memory = (size_t)80 << 20;
+    pc_fake_start(&options);
     if (from_start)
-        pc_fake_fail_call(n, PC__CUDA_UNKNOWN);
-    pc_status status = open_cuda(driver);
+        pc_fake_fail_call(n, cudaErrorInvalidValue);
+    pc_status status = open_cuda();
     int opened = status == PC_OK;
     uint64_t before = from_start ? 0 : pc_fake_calls();
     if (!from_start)
-        pc_fake_fail_call(n, PC__CUDA_UNKNOWN);
+        pc_fake_fail_call(n, cudaErrorInvalidValue);
     if (opened)
         status = short_work(out);
     const char *failed = pc_fake_failed();
@@ -728,24 +712,21 @@ int main(void)
     pc_test_memory memory = {0};
     pc_allocator allocator = pc_test_allocator(&memory);
     pc_context_options options = PC_CONTEXT_OPTIONS_INIT;
-    pc_fake_options fake = {1, 20, 90, (size_t)256 << 20};
-    const pc__cuda_driver *driver = NULL;
+    pc_fake_options fake = PC_FAKE_OPTIONS;
+    fake.late_us = 20;
+    fake.memory = (size_t)256 << 20;
     options.allocator = &allocator;
     options.backend = "cpu";
     options.threads = 2;
     CHECK_OK(pc_context_new(&context, &options));
     cpu = pc__backend_of(context);
-    if (pc_cuda_real()) {
-        CHECK_OK(pc__cuda_driver_get(&driver));
-    } else {
-        pc_fake_kernels_add();
-        driver = pc_fake_start(&fake);
-    }
-    if (CHECK_OK(open_cuda(driver))) {
+    pc_fake_kernels_add();
+    if (!pc_cuda_real())
+        pc_fake_start(&fake);
+    if (CHECK_OK(open_cuda())) {
         operations();
         pc__backend_end(cuda);
     }
-    without_cublas(driver);
     if (!pc_cuda_real()) {
         CHECK_INT(pc_fake_end(), 0);
         failures();

@@ -2,7 +2,7 @@
  * with gaps, distances, slots or waves that are mixed up, rows that nobody writes, a format whose
  * units go to the kernel of another; windows, caps, slopes or angles of another layer; maps of
  * other rows, runs or lanes; values that a kernel reads or writes and nobody wrote or owns; memory
- * that is not given back, or an error that is not reported, when a call of the driver or an
+ * that is not given back, or an error that is not reported, when a call of the runtime or an
  * allocation fails. The CPU computes the same plans. PC_TEST_LONG=1: all of these, and more plans.
  */
 #include <math.h>
@@ -105,7 +105,6 @@ static void open_place(place *at, uint64_t seed)
     options.allocator = &at->p.allocator;
     CHECK_OK(pc_cuda_open(&at->p, NULL, 0));
     CHECK_OK(pc_context_new(&at->context, &options));
-    CHECK_OK(pc__cuda_module_new(&at->cuda.module, at->p.device, pc_cuda_images()));
     at->cuda.device = at->p.device;
     at->cuda.pool = at->p.pool;
     at->stream.base = (pc__stream){&ops, &at->cuda.base, at->context};
@@ -113,14 +112,14 @@ static void open_place(place *at, uint64_t seed)
     at->cuda.base.ops = &ops;
     at->cuda.base.context = at->context;
     at->cuda.base.limits = pc__cuda_plan_limits;
+    pthread_mutex_init(&at->cuda.lock, NULL);
     CHECK_OK(pc__backend_begin(&at->cuda.base));
 }
 
 static void close_place(place *at)
 {
     pc__backend_end(&at->cuda.base);
-    pc__cuda_attend_kernels_free(&at->cuda);
-    pc__cuda_module_free(at->cuda.module);
+    pthread_mutex_destroy(&at->cuda.lock);
     pc_context_free(at->context);
     pc_cuda_close(&at->p);
 }
@@ -705,7 +704,7 @@ static pc_status every_operation(ordeal *o)
     return pc__cuda_op_record_maps(stream, &layer, out, LANES, o->out, o->lse);
 }
 
-/* Call `n` of the driver, or allocation `n`, fails; returns how many there were. */
+/* Call `n` of the runtime, or allocation `n`, fails; returns how many there were. */
 static uint64_t one_failure(uint64_t n, int of_memory)
 {
     ordeal *o = calloc(1, sizeof *o);
@@ -723,7 +722,7 @@ static uint64_t one_failure(uint64_t n, int of_memory)
     if (of_memory)
         o->at.p.memory.fail_at = n ? allocations + n : 0;
     else
-        pc_fake_fail_call(n, PC__CUDA_UNKNOWN);
+        pc_fake_fail_call(n, cudaErrorInvalidValue);
     pc_status status = every_operation(o), late = finish(&o->at.stream.base);
     calls = (of_memory ? o->at.p.memory.calls - allocations : pc_fake_calls() - calls);
     if (n && of_memory) /* a second attempt may have been made */

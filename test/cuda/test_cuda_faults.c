@@ -1,6 +1,6 @@
-/* Catches: a call of the driver whose failure is not reported, or without its name; anything of the
- * device or of the CPU that is not given back after a failure. Each call of a small life of a
- * device fails once, with each of three results. */
+/* Catches: a call of the runtime whose failure is not reported, or without its name; anything of
+ * the device or of the CPU that is not given back after a failure. Each call of a small life of a
+ * device fails once, with each of three errors. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -21,14 +21,18 @@ static int add(const pc_fake_launch *launch)
     return 0;
 }
 
-static const pc_fake_kernel add_kernel = {"add", sizeof(add_task), 128, 32, add};
-static const pc__cuda_kernel_kind add_kind = {"add", sizeof(add_task), 128, 64 << 10};
+static void plus(const add_task task) /* only its address is looked at */
+{
+    (void)task;
+}
+static const pc_fake_kernel fake_plus = {
+    (void (*)(void))plus, "plus", sizeof(add_task), 128, 32, add};
+static const pc__cuda_kernel plus_kernel = PC__CUDA_KERNEL(plus, add_task, 128, 64 << 10);
 
 enum { COUNT = 1000 };
 
 /* Uploads beyond the ring, a kernel on another stream, a copy back. */
-static void queue(pc_cuda_place *p, pc__cuda_stream *other, const pc__cuda_kernel *kernel, void *in,
-                  void *big)
+static void queue(pc_cuda_place *p, pc__cuda_stream *other, void *in, void *big)
 {
     static float numbers[COUNT];
     static uint8_t table[PC__CUDA_STAGE_BYTES];
@@ -40,17 +44,16 @@ static void queue(pc_cuda_place *p, pc__cuda_stream *other, const pc__cuda_kerne
     pc__cuda_upload(p->stream, in, numbers, sizeof numbers);
     pc__cuda_follow(other, p->stream);
     add_task task = {in, in, COUNT, 2};
-    pc__cuda_launch(other, kernel, (pc__cuda_grid){3, 1, 1}, &task);
+    pc__cuda_launch(other, &plus_kernel, (pc__cuda_grid){3, 1, 1}, &task);
 }
 
-static pc_status compute(pc_cuda_place *p, pc__cuda_stream *other, const pc__cuda_kernel *kernel,
-                         float *out)
+static pc_status compute(pc_cuda_place *p, pc__cuda_stream *other, float *out)
 {
     void *in = NULL, *big = NULL;
     pc_status status;
     PC__TRY(pc__cuda_scratch_take(p->stream, COUNT * 4, &in), end);
     PC__TRY(pc__cuda_scratch_take(p->stream, PC__CUDA_STAGE_BYTES, &big), end);
-    queue(p, other, kernel, in, big);
+    queue(p, other, in, big);
     pc__cuda_copy(other, out, in, COUNT * 4);
     PC__TRY(pc__cuda_finish(other), end);
     status = pc__cuda_finish(p->stream);
@@ -64,28 +67,22 @@ end:
 static pc_status live(pc_cuda_place *p, float *out, char *text, uint64_t *calls)
 {
     pc__cuda_stream *other = NULL;
-    pc__cuda_module *module = NULL;
-    pc__cuda_kernel kernel;
-    pc_status status = pc__cuda_driver_start(p->driver);
+    int blocks;
+    pc_status status = pc__cuda_device_new(&p->device, &p->allocator, 0);
     if (status == PC_OK)
-        status = pc__cuda_device_new(&p->device, &p->allocator, p->driver, 0, NULL);
-    if (status == PC_OK)
-        status = pc__cuda_pool_new(&p->pool, p->device, 0, 0);
+        status = pc__cuda_pool_new(&p->pool, p->device, 0);
     if (status == PC_OK)
         status = pc__cuda_stream_new(&p->stream, p->pool);
     if (status == PC_OK)
         status = pc__cuda_stream_new(&other, p->pool);
     if (status == PC_OK)
-        status = pc__cuda_module_new(&module, p->device, pc_cuda_images());
+        status = pc__cuda_kernel_prepare(&plus_kernel, p->device, &blocks);
     if (status == PC_OK)
-        status = pc__cuda_kernel_find(&kernel, module, &add_kind);
-    if (status == PC_OK)
-        status = compute(p, other, &kernel, out);
+        status = compute(p, other, out);
     strcpy(text, status < 0 ? pc_error_text() : "");
     *calls = pc_fake_calls();
     pc__cuda_stream_free(p->stream);
     pc__cuda_stream_free(other);
-    pc__cuda_module_free(module);
     pc__cuda_pool_free(p->pool);
     pc__cuda_device_free(p->device);
     return status;
@@ -100,23 +97,26 @@ static int right(const float *out)
 }
 
 /* One life in which call `n` fails; 0: none. Returns how many calls there were. */
-static uint64_t one_life(uint64_t n, pc__cuda_result result)
+static uint64_t one_life(uint64_t n, cudaError_t error)
 {
     static float out[COUNT];
-    static const pc_fake_options options = {1, 0, 90, (size_t)40 << 20};
+    pc_fake_options options = PC_FAKE_OPTIONS;
     char text[512];
     uint64_t working = 0;
-    pc_cuda_place p = {.driver = pc_fake_start(&options)};
+    pc_cuda_place p = {.device = NULL};
+    options.late_us = 0;
+    options.memory = (size_t)40 << 20;
+    pc_fake_start(&options);
     p.allocator = pc_test_allocator(&p.memory);
     memset(out, 0, sizeof out);
-    pc_fake_fail_call(n, result);
+    pc_fake_fail_call(n, error);
     pc_status status = live(&p, out, text, &working);
     const char *failed = pc_fake_failed();
     uint64_t calls = pc_fake_calls();
     if (!n || n > working || pc_fake_failed_giving()) {
         CHECK_OK(status);
         CHECK(right(out));
-    } else if (!strcmp(failed, "cuMemAlloc") && result == PC__CUDA_OUT_OF_MEMORY) {
+    } else if (!strcmp(failed, "cudaMalloc") && error == cudaErrorMemoryAllocation) {
         CHECK_OK(status); /* a second attempt was made */
     } else if (!CHECK(status < 0) || !CHECK(strstr(text, failed) != NULL)) {
         fprintf(stderr, "    call %llu, %s: \"%s\"\n", (unsigned long long)n, failed, text);
@@ -129,16 +129,14 @@ static uint64_t one_life(uint64_t n, pc__cuda_result result)
 
 int main(void)
 {
-    static const pc__cuda_result results[] = {PC__CUDA_UNKNOWN, PC__CUDA_OUT_OF_MEMORY,
-                                              PC__CUDA_ILLEGAL_ADDRESS};
-    if (pc_cuda_real())
-        pc_test_skip("a real driver cannot be made to fail");
-    pc_fake_kernel_add(&add_kernel);
-    uint64_t calls = one_life(0, 0);
+    static const cudaError_t errors[] = {cudaErrorInvalidValue, cudaErrorMemoryAllocation,
+                                         cudaErrorIllegalAddress};
+    pc_fake_kernel_add(&fake_plus);
+    uint64_t calls = one_life(0, cudaSuccess);
     printf("%llu calls\n", (unsigned long long)calls);
     CHECK(calls > 100);
-    for (size_t i = 0; i < sizeof results / sizeof *results; i++)
+    for (size_t i = 0; i < sizeof errors / sizeof *errors; i++)
         for (uint64_t n = 1; n <= calls; n++)
-            one_life(n, results[i]);
+            one_life(n, errors[i]);
     return pc_test_end();
 }

@@ -1,11 +1,13 @@
 /* Catches: linear layers on a device that differ from plain sums by more than rounding; a row whose
- * bits change with the other rows of its class; an algorithm that splits sums or wants more
- * workspace than it may have; inputs that are rounded otherwise than to nearest even, or once for
- * each product. */
+ * bits change with the other rows of its class; an algorithm that adds parts of sums in any order
+ * or wants more workspace than it may have; a shape for which cuBLASLt has none, and that is given
+ * up instead of computed otherwise; inputs that are rounded otherwise than to nearest even, or once
+ * for each product; two products of one call where one would do. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "cuda/dense_kernels.h"
 #include "cuda/gemm.h"
 #include "attn/half.h"
 #include "cuda_testing.h"
@@ -21,7 +23,6 @@ typedef struct layer {
 
 typedef struct place {
     pc_cuda_place p;
-    pc__cuda_module *module;
     pc__cuda_blas *blas;
 } place;
 
@@ -30,15 +31,13 @@ static void open_place(place *at)
     pc_fake_options options = PC_FAKE_OPTIONS;
     options.late_us = 20;
     memset(at, 0, sizeof *at);
-    CHECK_OK(pc_cuda_open_blocks(&at->p, &options, 0, 1));
-    CHECK_OK(pc__cuda_module_new(&at->module, at->p.device, pc_cuda_images()));
-    CHECK_OK(pc__cuda_blas_new(&at->blas, at->p.device, at->module));
+    CHECK_OK(pc_cuda_open(&at->p, &options, 0));
+    CHECK_OK(pc__cuda_blas_new(&at->blas, at->p.pool));
 }
 
 static void close_place(place *at)
 {
     pc__cuda_blas_free(at->blas);
-    pc__cuda_module_free(at->module);
     pc_cuda_close(&at->p);
 }
 
@@ -85,7 +84,7 @@ static void weights_to_device(place *at, layer *l)
 
 static layer make_layer(place *at, uint32_t in, uint32_t out, uint32_t dtype, int bias)
 {
-    layer l = {.shape = {in, out, dtype, bias != 0}};
+    layer l = {.shape = {.in = in, .out = out, .dtype = dtype, .bias = bias != 0}};
     l.weights = malloc((size_t)in * out * 4);
     fill(l.weights, (size_t)in * out, in + out);
     weights_to_device(at, &l);
@@ -164,6 +163,7 @@ static void products(void)
         one_case(&at, 64, 96, dtypes[i], 1, 1);
         one_case(&at, 64, 96, dtypes[i], 0, 17);
         one_case(&at, 40, 33, dtypes[i], 1, 70);
+        one_case(&at, 40, 33, dtypes[i], 0, 130);
         one_case(&at, 5, 3, dtypes[i], 1, 3); /* rows that are aligned to 4 bytes alone */
     }
     close_place(&at);
@@ -172,14 +172,15 @@ static void products(void)
 /* The same rows alone and among others, within each class. */
 static void same_bits_in_a_class(uint32_t dtype)
 {
-    enum { IN = 144, OUT = 24, ROWS = 100 };
-    static const size_t classes[][3] = {{1, 7, 16}, {17, 40, 64}, {65, 80, ROWS}};
+    enum { IN = 144, OUT = 24, ROWS = 200 };
+    static const size_t classes[PC__CUDA_ROW_CLASSES][3] = {
+        {1, 7, 16}, {17, 40, 64}, {65, 100, 128}, {129, 150, ROWS}};
     static float x[ROWS * IN], y[3][ROWS * OUT];
     place at;
     open_place(&at);
     layer l = make_layer(&at, IN, OUT, dtype, 1);
     fill(x, ROWS * IN, 1);
-    for (size_t c = 0; c < 3; c++) {
+    for (size_t c = 0; c < PC__CUDA_ROW_CLASSES; c++) {
         for (size_t i = 0; i < 3; i++) {
             CHECK_INT(pc__cuda_gemm_class(classes[c][i]), c);
             run(&at, &l, x, classes[c][i], y[i]);
@@ -187,11 +188,57 @@ static void same_bits_in_a_class(uint32_t dtype)
         CHECK(!memcmp(y[0], y[1], classes[c][0] * OUT * 4));
         CHECK(!memcmp(y[1], y[2], classes[c][1] * OUT * 4));
         const pc__cuda_gemm_choice *choice = pc__cuda_gemm_look(l.gemm, (int)c);
-        printf("dtype %u, class %zu: algorithm %d, tile %d, stages %d, workspace %zu\n",
-               (unsigned)dtype, c, choice->id, choice->tile, choice->stages, choice->workspace);
+        printf("dtype %u, class %zu: algorithm %d, tile %d, stages %d, splits %d, workspace %zu\n",
+               (unsigned)dtype, c, choice->id, choice->tile, choice->stages, choice->splits,
+               choice->workspace);
+        CHECK(c == 0 || choice->splits <= 1); /* the fake one has one without in each class */
     }
     free_layer(&at, &l);
     close_place(&at);
+}
+
+/* ------------------------------------------------------- where cuBLASLt has none */
+
+enum { SPLIT = 1, PADDED, OURS };
+
+/* How a layer is computed if cuBLASLt lacks something, and that it is right. */
+static void one_lack(uint32_t lacks, uint32_t in, uint32_t dtype, int bias, int wanted)
+{
+    enum { OUT = 11, ROWS = 20 };
+    float *x = malloc(ROWS * in * sizeof *x), y[ROWS * OUT];
+    place at;
+    open_place(&at);
+    pc_fake_blas(lacks);
+    layer l = make_layer(&at, in, OUT, dtype, bias);
+    uint64_t padded = pc_fake_count("cudaMemcpy2DAsync");
+    const pc__cuda_gemm_choice *choice = pc__cuda_gemm_look(l.gemm, 1);
+    CHECK(wanted == OURS ? !choice : choice != NULL);
+    CHECK_INT(choice && choice->splits > 1, wanted == SPLIT);
+    CHECK_INT(padded > 0, wanted == PADDED || (wanted == OURS && in % 8)); /* it was tried */
+    fill(x, ROWS * in, 3);
+    for (size_t rows = 3; rows <= ROWS; rows += 17) {
+        run(&at, &l, x, rows, y);
+        if (!CHECK(worst(&l, x, rows, y) <= 1 + in / 2.0))
+            printf("    lacks %u, %u inputs, dtype %u, %zu rows\n", lacks, in, dtype, rows);
+    }
+    CHECK_INT(pc_fake_count("cudaMemcpy2DAsync") - padded, wanted == PADDED ? 2 : 0);
+    free_layer(&at, &l);
+    close_place(&at);
+    free(x);
+}
+
+static void lacks(void)
+{
+    static const uint32_t dtypes[] = {PC_DTYPE_F32, PC_DTYPE_BF16, PC_DTYPE_F16};
+    for (uint32_t empty = 0; empty <= PC_FAKE_BLAS_NO_RESULTS; empty += PC_FAKE_BLAS_NO_RESULTS)
+        for (int i = 0; i < 3; i++)
+            for (int bias = 0; bias < 2; bias++) {
+                one_lack(PC_FAKE_BLAS_WHOLE_SUMS | empty, 24, dtypes[i], bias, SPLIT);
+                one_lack(PC_FAKE_BLAS_UNALIGNED | empty, 24, dtypes[i], bias, 0);
+                one_lack(PC_FAKE_BLAS_UNALIGNED | empty, 21, dtypes[i], bias, PADDED);
+                one_lack(PC_FAKE_BLAS_ALL | empty, 24, dtypes[i], bias, OURS);
+                one_lack(PC_FAKE_BLAS_ALL | empty, 21, dtypes[i], bias, OURS);
+            }
 }
 
 /* Layers of one shape have one algorithm, whenever they are made. */
@@ -214,37 +261,37 @@ static void one_choice_a_shape(void)
     close_place(&at);
 }
 
-/* Three layers with one input: it is rounded once a format. */
-static void products_share_their_input(void)
+/* Layers with one input: it is rounded once a format, and two of one shape are one product while
+ * rows are few; not so one with a bias, and one that lies before the first in memory. */
+static void products_share_their_input(size_t rows, size_t wanted)
 {
-    enum { IN = 24, OUT = 8, ROWS = 5 };
-    static float x[ROWS * IN], y[3][ROWS * OUT];
+    enum { IN = 24, OUT = 8, MOST = 150, COUNT = 5 };
+    static float x[MOST * IN], y[COUNT][MOST * OUT];
     place at;
-    pc__cuda_product list[3];
-    layer layers[3];
+    pc__cuda_product list[COUNT];
+    layer layers[COUNT];
     open_place(&at);
-    fill(x, ROWS * IN, 9);
-    float *in = to_device(&at, x, sizeof x);
-    for (int i = 0; i < 3; i++) {
-        layers[i] = make_layer(&at, IN, OUT, i == 2 ? PC_DTYPE_BF16 : PC_DTYPE_F16, i == 1);
-        void *out;
-        CHECK_OK(pc__cuda_pool_take(at.p.pool, sizeof y[i], &out));
-        list[i] = (pc__cuda_product){layers[i].gemm, out};
+    fill(x, rows * IN, 9);
+    float *in = to_device(&at, x, sizeof x), *out;
+    CHECK_OK(pc__cuda_pool_take(at.p.pool, sizeof y, (void **)&out));
+    for (int i = 0; i < COUNT; i++) {
+        layers[i] = make_layer(&at, IN, OUT, i > 2 ? PC_DTYPE_BF16 : PC_DTYPE_F16, i == 4);
+        list[i] = (pc__cuda_product){layers[i].gemm, out + i * MOST * OUT};
     }
     CHECK_OK(pc__cuda_finish(at.p.stream));
-    uint64_t operations = pc_cuda_real() ? 0 : pc_fake_operations();
-    pc__cuda_gemm_run(at.p.stream, list, 3, in, ROWS);
-    pc__cuda_gemm_run(at.p.stream, list, 3, in, 0);
+    uint64_t before = pc_cuda_real() ? 0 : pc_fake_operations();
+    pc__cuda_gemm_run(at.p.stream, list, COUNT, in, rows);
+    pc__cuda_gemm_run(at.p.stream, list, COUNT, in, 0);
     CHECK_OK(pc__cuda_finish(at.p.stream));
     if (!pc_cuda_real())
-        CHECK_INT(pc_fake_operations() - operations, 3 + 2);
-    for (int i = 0; i < 3; i++) {
-        pc__cuda_copy(at.p.stream, y[i], list[i].y, sizeof y[i]);
+        CHECK_INT(pc_fake_operations() - before, wanted);
+    for (int i = 0; i < COUNT; i++) {
+        pc__cuda_copy(at.p.stream, y[i], list[i].y, rows * OUT * 4);
         CHECK_OK(pc__cuda_finish(at.p.stream));
-        CHECK(worst(&layers[i], x, ROWS, y[i]) <= 1 + IN / 2.0);
-        pc__cuda_pool_give(at.p.pool, list[i].y);
+        CHECK(worst(&layers[i], x, rows, y[i]) <= 1 + IN / 2.0);
         free_layer(&at, &layers[i]);
     }
+    pc__cuda_pool_give(at.p.pool, out);
     pc__cuda_pool_give(at.p.pool, in);
     close_place(&at);
 }
@@ -259,23 +306,17 @@ static void rounding(uint32_t dtype)
     static float x[MOST];
     static uint16_t got[MOST];
     place at;
-    pc__cuda_kernel kernel;
-    const pc__cuda_kernel_kind kind = {
-        dtype == PC_DTYPE_F16 ? "pc__cuda_convert_f16" : "pc__cuda_convert_bf16", 24, 256, 0};
+    const pc__cuda_kernel *kernel = dtype == PC_DTYPE_F16 ? &pc__cuda_dense.convert_f16
+                                                          : &pc__cuda_dense.convert_bf16;
     open_place(&at);
-    CHECK_OK(pc__cuda_kernel_find(&kernel, at.module, &kind));
     fill(x, MOST, 4);
     memcpy(x, special, sizeof special);
     for (size_t count = 1; count <= MOST; count += count < 20 ? 1 : 520) {
         void *out, *in = to_device(&at, x, count * 4);
         CHECK_OK(pc__cuda_pool_take(at.p.pool, count * 2, &out));
-        struct {
-            const void *from;
-            void *to;
-            uint64_t count;
-        } task = {in, out, count};
+        pc__cuda_convert_task task = {in, out, count};
         pc__cuda_grid grid = {(uint32_t)(count + 2047) / 2048, 1, 1};
-        pc__cuda_launch(at.p.stream, &kernel, grid, &task);
+        pc__cuda_launch(at.p.stream, kernel, grid, &task);
         pc__cuda_copy(at.p.stream, got, out, count * 2);
         CHECK_OK(pc__cuda_finish(at.p.stream));
         size_t right = 0;
@@ -290,7 +331,8 @@ static void rounding(uint32_t dtype)
 
 static void refusals(void)
 {
-    const pc__cuda_gemm_shape bytes = {8, 8, PC_DTYPE_I8, 0}, empty = {8, 0, PC_DTYPE_F32, 0};
+    const pc__cuda_gemm_shape bytes = {.in = 8, .out = 8, .dtype = PC_DTYPE_I8},
+                              empty = {.in = 8, .dtype = PC_DTYPE_F32};
     place at;
     pc__cuda_gemm *gemm;
     open_place(&at);
@@ -300,21 +342,24 @@ static void refusals(void)
     close_place(&at);
 }
 
-/* Every call fails once; afterwards nothing is left. */
-static void one_failure(uint64_t n, uint64_t *calls)
+/* Every call fails once; afterwards nothing is left. While weights are padded, things are given
+ * back: if the device cannot be entered for that, the next call tells it; and the calls that wait
+ * then wait for the second time. */
+static void one_failure(uint64_t n, uint32_t lack, uint64_t *calls)
 {
-    static const float numbers[64 * 8];
+    static float numbers[64 * 8];
     float y[24];
+    uint32_t in = lack == PC_FAKE_BLAS_UNALIGNED ? 7 : 8;
     place at = {.blas = NULL};
-    layer l = {.shape = {8, 8, PC_DTYPE_BF16, 1}};
+    layer l = {.shape = {.in = in, .out = 8, .dtype = PC_DTYPE_BF16, .bias = 1}};
     CHECK_OK(pc_cuda_open(&at.p, NULL, 0));
-    CHECK_OK(pc__cuda_module_new(&at.module, at.p.device, pc_cuda_images()));
+    pc_fake_blas(lack);
     float *x = to_device(&at, numbers, sizeof numbers);
     void *out = to_device(&at, numbers, sizeof y);
     CHECK_OK(pc__cuda_finish(at.p.stream));
     uint64_t before = pc_fake_calls();
-    pc_fake_fail_call(n, PC__CUDA_UNKNOWN);
-    pc_status status = pc__cuda_blas_new(&at.blas, at.p.device, at.module);
+    pc_fake_fail_call(n, cudaErrorInvalidValue);
+    pc_status status = pc__cuda_blas_new(&at.blas, at.p.pool);
     if (status == PC_OK)
         status = pc__cuda_gemm_new(&l.gemm, at.blas, &l.shape, x, x);
     if (status == PC_OK) {
@@ -323,24 +368,27 @@ static void one_failure(uint64_t n, uint64_t *calls)
         status = pc__cuda_finish(at.p.stream);
     }
     *calls = pc_fake_calls() - before;
-    if (n && !pc_fake_failed_giving()
-        && !CHECK(status < 0 && strstr(pc_error_text(), pc_fake_failed())))
-        printf("    call %llu, %s: %s\n", (unsigned long long)n, pc_fake_failed(), pc_error_text());
+    const char *failed = pc_fake_failed();
+    int padded = failed && lack == PC_FAKE_BLAS_UNALIGNED;
     if (!n || pc_fake_failed_giving())
         CHECK_OK(status);
+    else if (!(padded && status >= 0 && strstr(failed, "Synchronize"))
+             && !CHECK(status < 0
+                       && (strstr(pc_error_text(), failed) || (padded && pc_cuda_enters(failed)))))
+        printf("    call %llu, %s: %s\n", (unsigned long long)n, failed, pc_error_text());
     pc__cuda_gemm_free(l.gemm);
     pc__cuda_pool_give(at.p.pool, x);
     pc__cuda_pool_give(at.p.pool, out);
     close_place(&at);
 }
 
-static void failures(void)
+static void failures(uint32_t lack)
 {
     uint64_t calls, unused;
-    one_failure(0, &calls);
+    one_failure(0, lack, &calls);
     CHECK(calls > 40);
     for (uint64_t n = 1; n <= calls; n++)
-        one_failure(n, &unused);
+        one_failure(n, lack, &unused);
 }
 
 int main(void)
@@ -351,11 +399,17 @@ int main(void)
     same_bits_in_a_class(PC_DTYPE_BF16);
     same_bits_in_a_class(PC_DTYPE_F16);
     one_choice_a_shape();
-    products_share_their_input();
+    products_share_their_input(5, 2 + 4);
+    products_share_their_input(128, 2 + 4);
+    products_share_their_input(150, 2 + 5);
     rounding(PC_DTYPE_F16);
     rounding(PC_DTYPE_BF16);
     refusals();
-    if (!pc_cuda_real())
-        failures();
+    if (!pc_cuda_real()) {
+        lacks();
+        failures(0);
+        failures(PC_FAKE_BLAS_UNALIGNED);
+        failures(PC_FAKE_BLAS_ALL);
+    }
     return pc_test_end();
 }

@@ -1,6 +1,6 @@
 /* Catches: parts of device memory that overlap, are not aligned, or are lost when they come back;
- * a limit that is passed; a block that is kept while there is no memory for another one; threads
- * that take and give at once. */
+ * memory that is not there yet when it is handed out; a limit that is passed, or that leaves
+ * nothing to others; threads that take and give at once. */
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
@@ -8,7 +8,7 @@
 #include "cuda_testing.h"
 
 enum { PARTS = 200 };
-static const size_t MIB = 1 << 20;
+static const size_t MIB = 1 << 20, GIB = 1 << 30;
 
 typedef struct part {
     uint64_t address;
@@ -51,12 +51,31 @@ static void random_parts(void)
         *at = added;
     }
     CHECK_INT(right, taken);
-    CHECK(pc__cuda_pool_look(p.pool).held <= 2 * (size_t)PC__CUDA_BLOCK_BYTES);
     for (int i = 0; i < PARTS; i++)
         pc__cuda_pool_give(p.pool, (void *)(uintptr_t)parts[i].address);
-    CHECK_INT(pc__cuda_pool_look(p.pool).given, 0);
     pc__cuda_pool_trim(p.pool);
-    CHECK_INT(pc__cuda_pool_look(p.pool).held, 0); /* every part has found its neighbours */
+    CHECK_INT(pc__cuda_pool_look(p.pool).given, 0);
+    CHECK_INT(pc__cuda_pool_look(p.pool).held, 0);
+    pc_cuda_close(&p);
+}
+
+/* A part can be used at once by anybody, and a part of no bytes is one. */
+static void parts_are_there(void)
+{
+    pc_cuda_place p;
+    struct cudaPointerAttributes is;
+    void *a, *b;
+    CHECK_OK(pc_cuda_open(&p, NULL, 0));
+    CHECK_OK(pc__cuda_pool_take(p.pool, 100, &a));
+    CHECK_INT(cudaMemsetAsync(a, 7, 100, NULL), 0);
+    CHECK_OK(pc__cuda_pool_take(p.pool, 0, &b));
+    CHECK(b && b != a);
+    CHECK_INT(cudaStreamSynchronize(NULL), 0);
+    CHECK_INT(cudaPointerGetAttributes(&is, a), 0);
+    CHECK_INT(is.type, cudaMemoryTypeDevice);
+    pc__cuda_pool_give(p.pool, a);
+    pc__cuda_pool_give(p.pool, b);
+    pc__cuda_pool_give(p.pool, NULL);
     pc_cuda_close(&p);
 }
 
@@ -69,45 +88,68 @@ static void limit(void)
     CHECK_OK(pc__cuda_pool_take(p.pool, 20 * MIB, &a));
     CHECK_OK(pc__cuda_pool_take(p.pool, 20 * MIB, &b));
     CHECK_STATUS(pc__cuda_pool_take(p.pool, 20 * MIB, &c), PC_ERR_NOMEM);
-    CHECK_ERROR_HAS(
-        "20971520 bytes of device memory: 41943040 bytes of at most 50331648 are taken");
+    CHECK_ERROR_HAS("20971520 bytes of device memory: cudaMallocFromPoolAsync: "
+                    "cudaErrorMemoryAllocation");
     CHECK(c == NULL);
     CHECK_STATUS(pc__cuda_pool_take(p.pool, 49 * MIB, &c), PC_ERR_NOMEM);
-    CHECK_ERROR_HAS("the limit is");
-    CHECK_OK(pc__cuda_pool_take(p.pool, 1, &c)); /* no block of the usual size, but one */
+    CHECK_ERROR_HAS("51380224 bytes of device memory: the limit is 50331648 bytes");
     pc__cuda_pool_give(p.pool, a);
     pc__cuda_pool_give(p.pool, b);
-    CHECK_OK(pc__cuda_pool_take(p.pool, 44 * MIB, &a)); /* the two were given up for it */
-    CHECK_INT(pc__cuda_pool_look(p.pool).held, 46 * MIB);
+    CHECK_OK(pc__cuda_pool_take(p.pool, 44 * MIB, &a)); /* where both were */
     pc__cuda_pool_give(p.pool, a);
-    pc__cuda_pool_give(p.pool, c);
-    pc__cuda_pool_give(p.pool, NULL);
     pc_cuda_close(&p);
 }
 
-/* Others use the device, so that the driver has less than the pool may take. */
+/* What a pool leaves to others that it is not told of. */
+static size_t limit_of(size_t memory, size_t others, size_t limit)
+{
+    pc_fake_options options = PC_FAKE_OPTIONS;
+    pc_test_memory counted = {0};
+    pc_allocator mem = pc_test_allocator(&counted);
+    pc__cuda_device *device = NULL;
+    pc__cuda_pool *pool = NULL;
+    options.memory = memory;
+    pc_fake_start(&options);
+    pc_fake_others(0, others);
+    CHECK_OK(pc__cuda_device_new(&device, &mem, 0));
+    CHECK_OK(pc__cuda_pool_new(&pool, device, limit));
+    limit = pc__cuda_pool_look(pool).limit;
+    pc__cuda_pool_free(pool);
+    pc__cuda_device_free(device);
+    CHECK_INT(counted.live_blocks, 0);
+    CHECK_INT(pc_fake_end(), 0);
+    return limit;
+}
+
+static void room_for_others(void)
+{
+    CHECK_INT(limit_of(8 * GIB, 0, 0), 7 * GIB);
+    CHECK_INT(limit_of(8 * GIB, 5 * GIB, 0), 2 * GIB);
+    CHECK_INT(limit_of(1 * GIB, 0, 0), GIB / 2);
+    CHECK_INT(limit_of(1 * GIB, 0, 3 * GIB), GIB);
+    CHECK_INT(limit_of(4 * GIB, 3 * GIB, 2 * GIB), 2 * GIB);
+}
+
+/* Other processes take what the pool may still have. */
 static void device_is_full(void)
 {
     pc_fake_options options = PC_FAKE_OPTIONS;
     pc_cuda_place p;
-    pc__cuda_address others;
     void *a, *b;
-    if (pc_cuda_real())
-        return;
     options.memory = 50 * MIB;
-    CHECK_OK(pc_cuda_open(&p, &options, 0));
-    CHECK_INT(pc__cuda_pool_look(p.pool).limit, 50 * MIB);
-    CHECK_OK(pc__cuda_enter(p.device));
-    CHECK_INT(p.driver->cuMemAlloc(&others, 10 * MIB), 0);
+    CHECK_OK(pc_cuda_open(&p, &options, 50 * MIB));
+    pc_fake_others(0, 10 * MIB);
     CHECK_OK(pc__cuda_pool_take(p.pool, 30 * MIB, &a));
     CHECK_STATUS(pc__cuda_pool_take(p.pool, 11 * MIB, &b), PC_ERR_NOMEM);
-    CHECK_ERROR_HAS("cuMemAlloc: CUDA_ERROR_OUT_OF_MEMORY");
     CHECK_ERROR_HAS("11534336 bytes of device memory");
     CHECK_OK(pc__cuda_pool_take(p.pool, 10 * MIB, &b));
-    pc__cuda_pool_give(p.pool, a);
     pc__cuda_pool_give(p.pool, b);
-    CHECK_INT(p.driver->cuMemFree(others), 0);
-    pc__cuda_leave(p.device);
+    pc_fake_others(0, 15 * MIB);
+    CHECK_OK(pc__cuda_pool_take(p.pool, 10 * MIB, &b)); /* it had kept that */
+    pc__cuda_pool_give(p.pool, b);
+    pc__cuda_pool_trim(p.pool);
+    CHECK_STATUS(pc__cuda_pool_take(p.pool, 10 * MIB, &b), PC_ERR_NOMEM);
+    pc__cuda_pool_give(p.pool, a);
     pc_cuda_close(&p);
 }
 
@@ -139,6 +181,7 @@ static void several_threads(void)
         pthread_join(threads[i], &failed);
         CHECK(failed == NULL);
     }
+    pc__cuda_pool_trim(p.pool);
     CHECK_INT(pc__cuda_pool_look(p.pool).given, 0);
     pc_cuda_close(&p);
 }
@@ -146,8 +189,12 @@ static void several_threads(void)
 int main(void)
 {
     random_parts();
+    parts_are_there();
     limit();
-    device_is_full();
     several_threads();
+    if (!pc_cuda_real()) {
+        room_for_others();
+        device_is_full();
+    }
     return pc_test_end();
 }

@@ -6,6 +6,7 @@
 #include "cuda/kernels/experts.h"
 #include "cuda/kernels/quantised.h"
 
+#include <memory>
 #include <vector>
 
 #include "dense_case.h"
@@ -66,19 +67,22 @@ struct layer {
     }
     pc__cuda_quantised_task task(bool biased) const
     {
-        return {panels.data(),
-                biased ? bias.data() : nullptr,
-                {codes.data(), factors.data()},
-                y.data(),
-                reference_panel_bytes(&q),
-                (uint32_t)rows,
-                (uint32_t)q.out,
-                (uint32_t)q.groups,
-                q.bits,
-                q.group,
-                q.zero,
-                q.minimum,
-                q.half};
+        pc__cuda_quantised_task t = {};
+        t.part[0] = part(biased);
+        t.x = {codes.data(), factors.data()};
+        t.panel_bytes = reference_panel_bytes(&q);
+        t.rows = (uint32_t)rows;
+        t.groups = (uint32_t)q.groups;
+        t.bits = q.bits;
+        t.group = q.group;
+        t.zero = q.zero;
+        t.minimum = q.minimum;
+        t.half = q.half;
+        return t;
+    }
+    pc__cuda_quantised_part part(bool biased) const
+    {
+        return {panels.data(), biased ? bias.data() : nullptr, y.data(), (uint32_t)q.out, 0};
     }
     size_t wrong(bool biased)
     {
@@ -125,6 +129,48 @@ void compare(random_numbers &random, reference_quantised q, size_t groups, size_
     gpu_model::forget_traffic();
 }
 
+// Three layers of one format and different numbers of outputs in one launch.
+void compare_together(random_numbers &random, reference_quantised q)
+{
+    q.groups = 1 + random.below(40);
+    q.bytes = 1 + random.below(2);
+    const size_t rows = 1 + random.below(40), outs[] = {40 + random.below(90), 33, 8};
+    std::vector<std::unique_ptr<layer>> all;
+    for (size_t out : outs) {
+        q.out = out;
+        all.push_back(std::make_unique<layer>(random, q, rows));
+    }
+    layer &a = *all[0]; // whose rows all have
+    unsigned tiles = (unsigned)(rows + 7) / 8, panels = (unsigned)(a.q.out + 31) / 32;
+    run_kernel<pc__cuda_quantise>(pc__cuda_quantise_task{a.x.data(),
+                                                         {a.codes.data(), a.factors.data()},
+                                                         (uint32_t)rows,
+                                                         (uint32_t)a.in,
+                                                         q.group,
+                                                         q.bytes},
+                                  {tiles * 8}, PC__CUDA_QUANTISE_THREADS, PC__CUDA_QUANTISE_SHARED);
+    pc__cuda_quantised_task t = a.task(true);
+    for (size_t i = 1; i < all.size(); i++) {
+        t.part[i] = all[i]->part(true);
+        reference_quantised_run(&all[i]->q, all[i]->panels.data(), a.x.data(), rows,
+                                all[i]->want.data());
+    }
+    for (int many = 0; many < 2; many++) {
+        if (many)
+            run_kernel<pc__cuda_quantised_many>(t, {(panels + 3) / 4, (tiles + 3) / 4, 3},
+                                                PC__CUDA_QUANTISED_MANY_THREADS);
+        else
+            run_kernel<pc__cuda_quantised_few>(t, {panels, (tiles + 3) / 4, 3},
+                                               PC__CUDA_QUANTISED_THREADS,
+                                               PC__CUDA_QUANTISED_SHARED);
+        for (auto &l : all) {
+            CHECK_INT(l->wrong(true), 0);
+            memset(l->y.data(), 0xee, l->y.size * sizeof(float));
+        }
+    }
+    gpu_model::forget_traffic();
+}
+
 // Rows in any order for each expert: the bits of the layer alone.
 void compare_experts(random_numbers &random, reference_quantised q, std::vector<uint32_t> counts)
 {
@@ -152,7 +198,7 @@ void compare_experts(random_numbers &random, reference_quantised q, std::vector<
     pc__cuda_quantised_experts t = {a.task(false), panels.data(), nullptr, row.data(),
                                     first.data(),  experts,       0};
     unsigned all = (unsigned)(q.out + 31) / 32;
-    t.layer.y = y.data();
+    t.layer.part[0].y = y.data();
     for (int many = 0; many < 2; many++) {
         if (many)
             run_kernel<pc__cuda_quantised_experts_many>(
@@ -184,6 +230,7 @@ int main()
                 compare(random, q, 1 + random.below(5), 33, 33 + random.below(8), bytes);
                 compare(random, q, 32 + random.below(8), 32, 1, bytes);
                 compare(random, q, 32 + random.below(40), 32, 9 + random.below(24), bytes);
+                compare_together(random, q);
                 compare_experts(random, q, {1, 0, 9});
                 compare_experts(random, q, {35, 8, 17});
             }

@@ -117,7 +117,7 @@ static void events(void)
 {
     static uint32_t in[NUMBERS], out[NUMBERS];
     pc_cuda_place p;
-    pc__cuda_event event, never;
+    cudaEvent_t event, never;
     CHECK_OK(pc_cuda_open(&p, NULL, 0));
     CHECK_OK(pc__cuda_event_new(&event, p.device));
     CHECK_OK(pc__cuda_event_new(&never, p.device));
@@ -176,10 +176,11 @@ static void uploads_do_not_wait(void)
         return;
     CHECK_OK(pc_cuda_open(&p, NULL, 0));
     uint8_t *device = take(p.pool, sizeof table);
+    uint64_t operations = pc_fake_operations();
     pc_fake_hold(1);
     for (int i = 0; i < 3 * PC__CUDA_STAGE_BYTES / 1024; i++)
         pc__cuda_upload(p.stream, device, table, sizeof table);
-    CHECK_INT(pc_fake_operations(), 0);
+    CHECK_INT(pc_fake_operations(), operations);
     pc_fake_hold(0);
     CHECK_OK(pc__cuda_finish(p.stream));
     pc__cuda_pool_give(p.pool, device);
@@ -195,7 +196,7 @@ static void first_error_stays(void)
         return;
     CHECK_OK(pc_cuda_open(&p, NULL, 0));
     uint8_t *a = take(p.pool, 64);
-    pc_fake_fail_call(2, PC__CUDA_UNKNOWN); /* entering is the first */
+    pc_fake_fail_named("cudaMemsetAsync", 1, cudaErrorInvalidValue);
     pc__cuda_zero(p.stream, a, 64);
     uint64_t calls = pc_fake_calls();
     pc__cuda_zero(p.stream, a, 64);
@@ -204,8 +205,9 @@ static void first_error_stays(void)
     CHECK_INT(pc_fake_calls(), calls); /* nothing was queued after it */
     pc_error_set("another error of this thread");
     CHECK_STATUS(pc__cuda_finish(p.stream), PC_ERR_INTERNAL);
-    CHECK_STR(pc_error_text(), "CUDA device 0 (fake device): cuMemsetD8Async: CUDA_ERROR_UNKNOWN "
-                               "(999), an error of the fake driver");
+    CHECK_STR(pc_error_text(),
+              "CUDA device 0 (fake device): cudaMemsetAsync: cudaErrorInvalidValue "
+              "(1), an error of the fake device");
     CHECK_OK(pc__cuda_finish(p.stream)); /* it is reported once */
     pc__cuda_zero(p.stream, a, 64);
     CHECK_OK(pc__cuda_finish(p.stream));
@@ -221,19 +223,19 @@ static void late_errors(void)
         return;
     CHECK_OK(pc_cuda_open(&p, NULL, 0));
     uint8_t *a = take(p.pool, 64);
-    pc__cuda_zero(p.stream, a + PC__CUDA_BLOCK_BYTES - 4, 8); /* over the end of the memory */
+    pc__cuda_zero(p.stream, a + 60, 8); /* over the end of the memory */
     CHECK_STATUS(pc__cuda_finish(p.stream), PC_ERR_DEAD);
-    CHECK_ERROR_HAS("CUDA_ERROR_ILLEGAL_ADDRESS");
+    CHECK_ERROR_HAS("cudaErrorIllegalAddress");
     pc__cuda_pool_give(p.pool, a);
     pc_cuda_close(&p);
 
     CHECK_OK(pc_cuda_open(&p, NULL, 0));
     a = take(p.pool, 64);
-    pc_fake_fail_work(2, PC__CUDA_ILLEGAL_ADDRESS);
+    pc_fake_fail_work(2, cudaErrorIllegalAddress);
     for (int i = 0; i < 4; i++)
         pc__cuda_zero(p.stream, a, 64);
     CHECK_STATUS(pc__cuda_finish(p.stream), PC_ERR_DEAD);
-    CHECK_ERROR_HAS("CUDA_ERROR_ILLEGAL_ADDRESS");
+    CHECK_ERROR_HAS("cudaErrorIllegalAddress");
     CHECK_STATUS(pc__cuda_finish(p.stream), PC_ERR_DEAD); /* for good */
     pc__cuda_pool_give(p.pool, a);
     pc_cuda_close(&p);
@@ -249,11 +251,11 @@ static void errors_follow(void)
     CHECK_OK(pc_cuda_open(&p, NULL, 0));
     CHECK_OK(pc__cuda_stream_new(&other, p.pool));
     uint8_t *a = take(p.pool, 64);
-    pc_fake_fail_call(2, PC__CUDA_UNKNOWN);
+    pc_fake_fail_named("cudaMemsetAsync", 1, cudaErrorInvalidValue);
     pc__cuda_zero(p.stream, a, 64);
     pc__cuda_follow(other, p.stream);
     CHECK_STATUS(pc__cuda_finish(other), PC_ERR_INTERNAL);
-    CHECK_ERROR_HAS("cuMemsetD8Async");
+    CHECK_ERROR_HAS("cudaMemsetAsync");
     CHECK_STATUS(pc__cuda_finish(p.stream), PC_ERR_INTERNAL);
     pc__cuda_pool_give(p.pool, a);
     pc__cuda_stream_free(other);
@@ -274,9 +276,9 @@ static void work_is_done_after_a_failed_finish(void)
         memset(out, 0, sizeof out);
         pc__cuda_copy(p.stream, a, in, BYTES);
         pc__cuda_copy(p.stream, out, a, BYTES);
-        pc_fake_fail_call(2, PC__CUDA_UNKNOWN); /* entering is the first */
+        pc_fake_fail_named("cudaStreamSynchronize", 1, cudaErrorInvalidValue);
         CHECK_STATUS(pc__cuda_finish(p.stream), PC_ERR_INTERNAL);
-        CHECK_ERROR_HAS("cuStreamSynchronize");
+        CHECK_ERROR_HAS("cudaStreamSynchronize");
         CHECK(holds(out, 5));
     }
     pc__cuda_pool_give(p.pool, a);

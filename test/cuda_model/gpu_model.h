@@ -73,12 +73,15 @@ template <auto kernel> std::string kernel_name()
 struct kernel_entry {
     std::string name;
     kernel_body body;
+    void (*function)(); // by its address CUDA's runtime knows it
     size_t task_bytes;
 };
 bool launch(const kernel_entry &kernel, const void *task, const launch_shape &shape);
 template <auto kernel, class Task> bool launch(const Task &task, const launch_shape &shape)
 {
-    return launch({kernel_name<kernel>(), kernel_call<kernel>::body, sizeof task}, &task, shape);
+    return launch({kernel_name<kernel>(), kernel_call<kernel>::body,
+                   reinterpret_cast<void (*)()>(kernel), sizeof task},
+                  &task, shape);
 }
 
 // A machine that runs kernels in the model's place, with the regions of each launch

@@ -8,10 +8,13 @@
 #include "testing.h"
 
 static const char *const names[PC__ENV_COUNT] = {
-    [PC__ENV_BACKEND] = "PC_BACKEND",        [PC__ENV_COSTS] = "PC_COSTS",
-    [PC__ENV_CPU_MASK] = "PC_CPU_MASK",      [PC__ENV_CUDA_LIBRARIES] = "PC_CUDA_LIBRARIES",
-    [PC__ENV_LINEAR] = "PC_LINEAR",          [PC__ENV_MODULES] = "PC_MODULES",
-    [PC__ENV_CACHE_HOME] = "XDG_CACHE_HOME", [PC__ENV_HOME] = "HOME",
+    [PC__ENV_BACKEND] = "PC_BACKEND",
+    [PC__ENV_COSTS] = "PC_COSTS",
+    [PC__ENV_CPU_MASK] = "PC_CPU_MASK",
+    [PC__ENV_LINEAR] = "PC_LINEAR",
+    [PC__ENV_MODULES] = "PC_MODULES",
+    [PC__ENV_CACHE_HOME] = "XDG_CACHE_HOME",
+    [PC__ENV_HOME] = "HOME",
 };
 
 static void allows(pc__variable variable, const char *value)
@@ -56,7 +59,6 @@ int main(void)
     allows(PC__ENV_BACKEND, "cpu");
     allows(PC__ENV_BACKEND, "of_another_name2"); /* this program has no backends */
     allows(PC__ENV_MODULES, "a:/b::");
-    allows(PC__ENV_CUDA_LIBRARIES, "a b");
     allows(PC__ENV_CACHE_HOME, "anything");
     allows(PC__ENV_HOME, "anything");
     refuses(PC__ENV_LINEAR, "bogus", "PC_LINEAR is 'bogus', which is none of own, onednn");

@@ -491,6 +491,33 @@ static void other_device(void)
     CHECK(!context);
 }
 
+static void check_backend(const char *backend, uint32_t device, const char *fault)
+{
+    pc_context_options options = PC_CONTEXT_OPTIONS_INIT;
+    pc_context *context = NULL;
+    options.backend = backend;
+    options.device = device;
+    options.threads = 1;
+    CHECK_STATUS(pc_context_new(&context, &options), fault ? PC_ERR_INVALID : PC_OK);
+    if (fault)
+        CHECK_ERROR_HAS(fault);
+    CHECK(!context == (fault != NULL));
+    pc_context_free(context);
+}
+
+/* A device in the name of a backend. */
+static void named_device(void)
+{
+    check_backend("cpu:0", 0, NULL);
+    check_backend("cpu:1", 0, "device is 1, but backend 'cpu' has only 0");
+    check_backend("cpu:1", 1, "device is 1, but backend 'cpu' has only 0");
+    check_backend("cpu:1", 2, "device is 2, but backend is 'cpu:1'");
+    check_backend("cpu:", 0, "backend 'cpu:': no backend has such a name");
+    check_backend("cpu:one", 0, "no backend has such a name");
+    check_backend("cpu:99999999999", 0, "no backend has such a name");
+    check_backend(":1", 0, "no backend has such a name");
+}
+
 int main(void)
 {
     pc_context_options options = PC_CONTEXT_OPTIONS_INIT;
@@ -506,6 +533,7 @@ int main(void)
     far_apart(context);
     fail_everywhere();
     other_device();
+    named_device();
     pc_context_free(context);
     return pc_test_end();
 }

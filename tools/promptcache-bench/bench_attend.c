@@ -42,7 +42,7 @@ typedef struct arguments {
 typedef struct bench {
     const arguments *a;
     pc_context *context;
-    bench_device device; /* driver NULL: the CPU computes */
+    bench_device device; /* not open: the CPU computes */
     pc_attend_shape shape;
     double read_rate, flop_rate;
     size_t rows, prefix, suffix;
@@ -67,7 +67,7 @@ static size_t run_bytes(const bench *b, size_t tokens)
 
 static int on_device(const bench *b)
 {
-    return b->device.driver != NULL;
+    return b->device.is_open;
 }
 
 /* Memory that pc_attend reads and writes. An exit code. */

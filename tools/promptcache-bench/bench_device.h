@@ -1,15 +1,17 @@
-/* A GPU as an application sees it: memory, a stream and clocks of its own, through NVIDIA's driver,
- * which is found at run time. For measuring what the library does there. */
+/* A GPU as an application sees it: memory, a stream and clocks of its own, through CUDA's runtime.
+ * For measuring what the library does there. A program without that (bench_no_device.c) says so. */
 #ifndef BENCH_DEVICE_H
 #define BENCH_DEVICE_H
 
 #include <stddef.h>
 
 typedef struct bench_device {
-    struct bench_driver *driver;
-    char name[64];
+    int is_open;
+    char name[256];
     size_t l2_bytes, unused_bytes; /* of its memory */
-    void *stream;                  /* for pc_attend_args.stream */
+    unsigned multiprocessors;
+    void *stream; /* for pc_attend_args.stream */
+    void *event[2];
 } bench_device;
 
 /* The first device. To be opened after a context of its backend, and closed before that is freed.
@@ -28,7 +30,7 @@ int bench_device_end(bench_device *d, double *seconds);
 /* Bytes a second of a copy within the device, those read and those written. */
 int bench_device_byte_rate(bench_device *d, double *rate);
 /* Operations a second of products by mma.sync, bf16 with sums in fp32, all operands in registers;
- * INFINITY: the driver did not take the kernel. */
+ * INFINITY: the device has not got the kernel. */
 int bench_device_flop_rate(bench_device *d, double *rate);
 
 #endif

@@ -764,8 +764,8 @@ pub struct pc_context_options {
     /// which of a backend's devices, counted from 0 ("cuda": of those that `CUDA_VISIBLE_DEVICES`
     /// leaves); "cpu" has none but 0
     pub device: u32,
-    /// What computes: "cpu", or the name of a backend module. NULL: `PC_BACKEND` of the environment,
-    /// else "cpu".
+    /// What computes: "cpu", or the name of a backend module, perhaps with a device: "cuda:1". NULL:
+    /// `PC_BACKEND` of the environment, else "cpu".
     pub backend: *const c_char,
 }
 
@@ -1891,12 +1891,12 @@ impl Default for pc_rope {
 /// Memory. With backend "cpu", all is host memory. With any other, pages\[i\], q, out and lse are
 /// addresses in the memory of the context's device, q and out aligned to 16 bytes; the list `pages`
 /// itself, rope, slopes and sinks are host memory, read before the call returns. For "cuda" that is
-/// memory of the device's primary context, as the CUDA runtime uses it (cudaMalloc; cuMemAlloc with
-/// what cuDevicePrimaryCtxRetain gives as current context), of the device
-/// [`pc_context_options.device`](crate::pc_context_options). Addresses are not checked: a wrong one ends the CUDA context, as in a
-/// kernel of your own.
+/// memory of the device of the context, in its primary context, as the CUDA runtime uses it
+/// (cudaMalloc; cuMemAlloc with what cuDevicePrimaryCtxRetain gives as current context). Host memory
+/// and memory of another device are refused; an address beyond its memory ends the CUDA context, as
+/// in a kernel of your own. The calling thread's current device does not matter and stays.
 ///
-/// Stream. For "cuda", `stream` is a CUstream (`cudaStream_t`) of that context, but none that is being
+/// Stream. For "cuda", `stream` is a `cudaStream_t` (CUstream) of that device, but none that is being
 /// captured; NULL is the legacy default stream, as everywhere in CUDA. The work begins after what
 /// you queued in that stream before. Without [`PC_ATTEND_QUEUE`](crate::PC_ATTEND_QUEUE), the call returns when the results are
 /// there. With it, the call only queues, and what you queue in the stream afterwards finds the
@@ -4045,12 +4045,12 @@ extern "C" {
     /// other, also in several streams; different plans do not wait for each other. Work memory is the
     /// library's, and is used again in the order of the streams.
     ///
-    /// Returns [`PC_ERR_INVALID`](crate::PC_ERR_INVALID) ("cpu" and a stream or [`PC_ATTEND_QUEUE`](crate::PC_ATTEND_QUEUE), among others), [`PC_ERR_UNSUPPORTED`](crate::PC_ERR_UNSUPPORTED)
-    /// (a stream, sinks, chunks or a dtype of q or out of a backend that takes none), [`PC_ERR_NOMEM`](crate::PC_ERR_NOMEM),
-    /// [`PC_ERR_INTERNAL`](crate::PC_ERR_INTERNAL) with what the driver says. After an error results are undefined, and part of the
-    /// work may still be queued; the plan can be used again. Faults of the device that come later are
-    /// returned by the next call of the library or of the driver, as [`PC_ERR_DEAD`](crate::PC_ERR_DEAD): then only free what
-    /// there is.
+    /// Returns [`PC_ERR_INVALID`](crate::PC_ERR_INVALID) ("cpu" and a stream or [`PC_ATTEND_QUEUE`](crate::PC_ATTEND_QUEUE), an address or a stream of another
+    /// device, among others), [`PC_ERR_UNSUPPORTED`](crate::PC_ERR_UNSUPPORTED) (a stream, sinks, chunks or a dtype of q or out of a
+    /// backend that takes none; a stream that is being captured), [`PC_ERR_NOMEM`](crate::PC_ERR_NOMEM), [`PC_ERR_INTERNAL`](crate::PC_ERR_INTERNAL) with
+    /// what CUDA says. After an error results are undefined, and part of the work may still be queued;
+    /// the plan can be used again. Faults of the device that come later are returned by the next call of
+    /// the library or of CUDA, as [`PC_ERR_DEAD`](crate::PC_ERR_DEAD): then only free what there is.
     pub fn pc_attend(plan: *mut pc_plan, args: *const pc_attend_args) -> pc_status;
     /// Joins partial results by their log-sum-exp (Hydragen, section 3.1; FlashInfer's `merge_states`),
     /// in fp32: on the host, wherever they come from, such as a device and this library. A row that saw

@@ -410,12 +410,12 @@ tables are longer than 1 MiB or device memory is short. Calls of one plan run on
 other, also in several streams; different plans do not wait for each other. Work memory is the
 library's, and is used again in the order of the streams.
 
-Returns [`PC_ERR_INVALID`](crate::Status::Invalid) ("cpu" and a stream or [`PC_ATTEND_QUEUE`](crate::sys::PC_ATTEND_QUEUE), among others), [`PC_ERR_UNSUPPORTED`](crate::Status::Unsupported)
-(a stream, sinks, chunks or a dtype of q or out of a backend that takes none), [`PC_ERR_NOMEM`](crate::Status::Nomem),
-[`PC_ERR_INTERNAL`](crate::Status::Internal) with what the driver says. After an error results are undefined, and part of the
-work may still be queued; the plan can be used again. Faults of the device that come later are
-returned by the next call of the library or of the driver, as [`PC_ERR_DEAD`](crate::Status::Dead): then only free what
-there is."##
+Returns [`PC_ERR_INVALID`](crate::Status::Invalid) ("cpu" and a stream or [`PC_ATTEND_QUEUE`](crate::sys::PC_ATTEND_QUEUE), an address or a stream of another
+device, among others), [`PC_ERR_UNSUPPORTED`](crate::Status::Unsupported) (a stream, sinks, chunks or a dtype of q or out of a
+backend that takes none; a stream that is being captured), [`PC_ERR_NOMEM`](crate::Status::Nomem), [`PC_ERR_INTERNAL`](crate::Status::Internal) with
+what CUDA says. After an error results are undefined, and part of the work may still be queued;
+the plan can be used again. Faults of the device that come later are returned by the next call of
+the library or of CUDA, as [`PC_ERR_DEAD`](crate::Status::Dead): then only free what there is."##
     };
     (pc_merge) => {
         r##"By [`pc_merge`](crate::sys::pc_merge):

@@ -1538,8 +1538,8 @@ pub struct ContextOptions {
     /// which of a backend's devices, counted from 0 ("cuda": of those that `CUDA_VISIBLE_DEVICES`
     /// leaves); "cpu" has none but 0
     pub device: u32,
-    /// What computes: "cpu", or the name of a backend module. None: `PC_BACKEND` of the environment,
-    /// else "cpu".
+    /// What computes: "cpu", or the name of a backend module, perhaps with a device: "cuda:1". None:
+    /// `PC_BACKEND` of the environment, else "cpu".
     pub backend: Option<String>,
 }
 

@@ -97,6 +97,12 @@ static void zero(pc__stream *stream, void *to, size_t bytes)
 
 /* ------------------------------------------------------------------- layers */
 
+static uint32_t default_compute(const pc__backend *backend, uint32_t weights)
+{
+    (void)backend;
+    return weights == PC_DTYPE_F32 ? PC_DTYPE_F32 : PC_DTYPE_BF16;
+}
+
 static int keeps_quantised(const pc__backend *backend)
 {
     (void)backend;
@@ -141,6 +147,7 @@ static const pc__backend_ops cuda = {
     .finish = finish,
     .copy = copy,
     .zero = zero,
+    .default_compute = default_compute,
     .linear_new = pc__cuda_op_linear_new,
     .keeps_quantised = keeps_quantised,
     .linear_join = linear_join,

@@ -13,16 +13,21 @@ pc_status pc__backend_begin(pc__backend *backend)
         backend->ops->free(backend);
         return status;
     }
+    backend->idle[0] = backend->stream;
+    backend->idle_count = backend->stream_count = 1;
     pthread_mutex_init(&backend->guard, NULL);
-    pthread_mutex_init(&backend->mirrors, NULL);
+    pthread_cond_init(&backend->given, NULL);
+    pc__kv_mirrors_begin(&backend->mirrors);
     return PC_OK;
 }
 
 void pc__backend_end(pc__backend *backend)
 {
-    backend->ops->stream_free(backend->stream);
+    for (size_t i = 0; i < backend->idle_count; i++)
+        backend->ops->stream_free(backend->idle[i]);
     pthread_mutex_destroy(&backend->guard);
-    pthread_mutex_destroy(&backend->mirrors);
+    pthread_cond_destroy(&backend->given);
+    pc__kv_mirrors_end(&backend->mirrors);
     backend->ops->free(backend);
 }
 
@@ -59,24 +64,56 @@ pc__backend *pc__backend_of(const pc_context *context)
     return context->backend;
 }
 
-pc_status pc__backend_copy(pc__backend *backend, void *to, const void *from, size_t bytes)
+/* Under `guard`. NULL: it cannot be made, and another one will do. */
+static pc__stream *new_stream(pc__backend *backend)
 {
-    pc_status status;
+    pc__stream *stream = NULL;
+    backend->stream_count++;
+    pthread_mutex_unlock(&backend->guard);
+    pc_status status = backend->ops->stream_new(&stream, backend);
     pthread_mutex_lock(&backend->guard);
-    backend->ops->copy(backend->stream, to, from, bytes);
-    status = backend->ops->finish(backend->stream);
+    if (status < 0)
+        backend->stream_count--;
+    return status < 0 ? NULL : stream;
+}
+
+pc__stream *pc__backend_stream(pc__backend *backend)
+{
+    pc__stream *stream = NULL;
+    pthread_mutex_lock(&backend->guard);
+    if (!backend->idle_count && backend->stream_count < PC__COPY_STREAMS)
+        stream = new_stream(backend);
+    while (!stream && !backend->idle_count)
+        pthread_cond_wait(&backend->given, &backend->guard);
+    if (!stream)
+        stream = backend->idle[--backend->idle_count];
+    pthread_mutex_unlock(&backend->guard);
+    return stream;
+}
+
+pc_status pc__backend_stream_end(pc__stream *stream)
+{
+    pc__backend *backend = stream->backend;
+    pc_status status = stream->ops->finish(stream);
+    pthread_mutex_lock(&backend->guard);
+    backend->idle[backend->idle_count++] = stream;
+    pthread_cond_signal(&backend->given);
     pthread_mutex_unlock(&backend->guard);
     return status;
 }
 
+pc_status pc__backend_copy(pc__backend *backend, void *to, const void *from, size_t bytes)
+{
+    pc__stream *stream = pc__backend_stream(backend);
+    stream->ops->copy(stream, to, from, bytes);
+    return pc__backend_stream_end(stream);
+}
+
 pc_status pc__backend_zero(pc__backend *backend, void *to, size_t bytes)
 {
-    pc_status status;
-    pthread_mutex_lock(&backend->guard);
-    backend->ops->zero(backend->stream, to, bytes);
-    status = backend->ops->finish(backend->stream);
-    pthread_mutex_unlock(&backend->guard);
-    return status;
+    pc__stream *stream = pc__backend_stream(backend);
+    stream->ops->zero(stream, to, bytes);
+    return pc__backend_stream_end(stream);
 }
 
 pc__floats *pc__backend_vector(pc__backend *backend, const float *values, size_t count)

@@ -14,6 +14,7 @@
 #include <pthread.h>
 
 #include "attn/block_format.h"
+#include "attn/kv_mirror.h"
 #include "attn/map.h"
 #include "attn/plan.h"
 
@@ -48,15 +49,21 @@ enum {
 
 typedef struct pc__backend_ops pc__backend_ops;
 
+enum { PC__COPY_STREAMS = 4 };
+
 struct pc__backend {
     const pc__backend_ops *ops;
     uint32_t parts;      /* PC__PART_… that it has */
     pc_context *context; /* outlives it */
     pc__plan_limits limits;
     uint32_t traits;
-    pc__stream *stream; /* for copies outside of a pass, under `guard`; pc__backend_copy */
-    pthread_mutex_t guard;
-    pthread_mutex_t mirrors; /* while one is made: attn/kv_device.h */
+    /* For copies outside of a pass: pc__backend_stream. */
+    pc__stream *stream; /* the first of them, which is always there */
+    pc__stream *idle[PC__COPY_STREAMS];
+    size_t idle_count, stream_count;
+    pthread_mutex_t guard; /* of these three */
+    pthread_cond_t given;  /* one became idle */
+    pc__kv_mirrors mirrors;
 };
 
 static inline int pc__host_sees(const pc__backend *backend)
@@ -209,7 +216,8 @@ struct pc__backend_ops {
     void (*free)(pc__backend *backend); /* after all that was made with it */
 
     /* Memory, aligned to 64 bytes, with undefined contents. NULL: out of memory, with the error
-     * text. Given back after the last `finish` of the streams that use it. */
+     * text, also without the mirrors that nobody holds (pc__kv_mirrors_drop). Given back after the
+     * last `finish` of the streams that use it. */
     void *(*take)(pc__backend *backend, size_t bytes);
     void (*give)(pc__backend *backend, void *memory); /* NULL does nothing */
 
@@ -222,11 +230,15 @@ struct pc__backend_ops {
     void (*copy)(pc__stream *stream, void *to, const void *from, size_t bytes);
     void (*zero)(pc__stream *stream, void *to, size_t bytes);
 
+    /* The number format of linear layers, of tables and of K and V, where the application names
+     * none: PC_DTYPE_F32, BF16 or F16. weights: that of the largest matrix of the model; 0: another
+     * one, such as a quantised one. */
+    uint32_t (*default_compute)(const pc__backend *backend, uint32_t weights);
     /* Linear layers. compute: PC_DTYPE_F32, or PC_DTYPE_BF16 (weights and inputs are rounded to
-     * bf16, sums are fp32). A quantised source is computed as it is, whatever `compute` says:
-     * integer products with inputs of 8 bits, 16 in groups that stand out in their row (in all, if
-     * `compute` is PC_DTYPE_I16), are exact within a group, sums over groups are fp32. bias [out]
-     * is copied; NULL: none. */
+     * bf16, sums are fp32), or PC_DTYPE_F16 if that is a default of the backend. A quantised source
+     * is computed as it is, whatever `compute` says: integer products with inputs of 8 bits, 16 in
+     * groups that stand out in their row (in all, if `compute` is PC_DTYPE_I16), are exact within a
+     * group, sums over groups are fp32. bias [out] is copied; NULL: none. */
     pc_status (*linear_new)(pc__linear **out, pc__backend *backend, size_t out_features,
                             size_t in_features, uint32_t compute, const pc__weight_source *source,
                             const float *bias);
@@ -252,7 +264,7 @@ struct pc__backend_ops {
     void (*open_latents)(pc__stream *stream, const pc__latent_pages *pages);
     void (*fill_heads)(pc__stream *stream, const pc__latent_pages *pages);
 
-    /* Tables of rows in fp32 or bf16 (dtype). A quantised source may stay quantised. */
+    /* Tables of rows in a format of `compute` (dtype). A quantised source may stay quantised. */
     pc_status (*table_new)(pc__table **out, pc__backend *backend, size_t rows, size_t dim,
                            uint32_t dtype, const pc__weight_source *source);
     /* A table of the rows of a layer, whose memory it shares and which must outlive it. *out is
@@ -331,8 +343,8 @@ struct pc__backend_ops {
 /* The backend that the context was made for. Lives as long as the context. Any thread. */
 pc__backend *pc__backend_of(const pc_context *context);
 
-/* Makes the stream and the locks that every backend has; frees the backend if that fails. `end`
- * frees them and the backend. */
+/* Makes a stream and the locks that every backend has; frees the backend if that fails. `end` frees
+ * them and the backend. */
 pc_status pc__backend_begin(pc__backend *backend);
 void pc__backend_end(pc__backend *backend);
 
@@ -344,7 +356,11 @@ typedef struct pc__backend_module {
 /* Opens backend "cpu". */
 pc_status pc__cpu_backend_new(pc__backend **out, pc_context *context);
 
-/* A copy outside of a pass; waits for it. Any thread. */
+/* A stream for copies outside of a pass, of PC__COPY_STREAMS at most: waits until one is idle.
+ * `end` finishes and gives it back. Any thread, which takes no memory between the two. */
+pc__stream *pc__backend_stream(pc__backend *backend);
+pc_status pc__backend_stream_end(pc__stream *stream);
+/* One copy on such a stream. */
 pc_status pc__backend_copy(pc__backend *backend, void *to, const void *from, size_t bytes);
 pc_status pc__backend_zero(pc__backend *backend, void *to, size_t bytes);
 /* A copy of host values; NULL: out of memory, or another error, with its text. */

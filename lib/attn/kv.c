@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "attn/kv_device.h"
+#include "attn/kv_mirror.h"
 #include "attn/kv_page.h"
 
 static size_t round_up(size_t x, size_t to)
@@ -317,8 +318,11 @@ void pc__kv_unref(pc__kv *kv)
     }
     if (kv->slab)
         give(&mem, kv->slab);
-    pc__kv_device_free(atomic_load_explicit(&kv->device, memory_order_relaxed),
-                       atomic_load_explicit(&kv->zero_at_end, memory_order_relaxed) != 0);
+    if (kv->home)
+        pc__kv_device_free(atomic_load_explicit(&kv->device, memory_order_relaxed),
+                           atomic_load_explicit(&kv->zero_at_end, memory_order_relaxed) != 0);
+    else
+        pc__kv_mirror_free(kv);
     if (!own)
         kv->release_owner(kv->owner);
     pc__free(&mem, kv->layer);

@@ -61,6 +61,7 @@ typedef struct pc__kv {
      */
     pc__backend *home;
     _Atomic(struct pc__kv_device *) device; /* its pages there, or those of a mirror; or NULL */
+    _Atomic(pc__backend *) mirrored_by;     /* attn/kv_mirror.h; NULL: none so far */
     _Atomic(uint8_t **) shown;              /* pc__kv_show; NULL: not called yet */
     pc__kv_shape shape;
     size_t tokens;

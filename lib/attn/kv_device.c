@@ -1,4 +1,4 @@
-/* Tables of pages in a backend's memory, mirrors and copies back. */
+/* Tables of pages in a backend's memory, and copies from and to the host. */
 #include "attn/kv_device.h"
 
 #include <string.h>
@@ -11,10 +11,11 @@ static pc__kv_device *device_of(const pc__kv *kv)
     return atomic_load_explicit(&((pc__kv *)(uintptr_t)kv)->device, memory_order_acquire);
 }
 
-static pc_status device_new(pc__kv_device **out, pc__backend *backend, size_t layer_stride)
+pc_status pc__kv_device_new(pc__kv_device **out, size_t size, pc__backend *backend,
+                            size_t layer_stride)
 {
     const pc_allocator *mem = &backend->context->mem;
-    pc__kv_device *device = *out = pc__calloc(mem, 1, sizeof *device);
+    pc__kv_device *device = *out = pc__calloc(mem, 1, size);
     if (!device)
         return PC_ERR_NOMEM;
     device->backend = backend;
@@ -60,9 +61,8 @@ static pc_status reserve_lists(pc__kv_device *d, size_t pages)
     return pc__grow(&d->mem, (void **)&d->page, &d->page_capacity, pages, sizeof(*d->page));
 }
 
-/* Adds `pages` pages in one block, `page_stride` bytes apart. Zeroed where `zero` says so. */
-static pc_status add_block(pc__kv_device *d, size_t pages, size_t page_stride, size_t bytes,
-                           int zero)
+pc_status pc__kv_device_add(pc__kv_device *d, size_t pages, size_t page_stride, size_t bytes,
+                            int zero)
 {
     pc_status status;
     PC__TRY_RETURN(reserve_lists(d, d->pages + pages));
@@ -90,7 +90,7 @@ pc_status pc__kv_device_grow(pc__kv *kv, size_t pages)
         return PC_OK;
     if (__builtin_mul_overflow(pages - d->pages, each * layers, &bytes))
         return pc__fail(PC_ERR_NOMEM, "out of memory (%zu pages)", pages);
-    PC__TRY_RETURN(add_block(d, pages - d->pages, each * layers, bytes, 1));
+    PC__TRY_RETURN(pc__kv_device_add(d, pages - d->pages, each * layers, bytes, 1));
     kv->pages = d->pages;
     return PC_OK;
 }
@@ -102,7 +102,7 @@ static pc_status new_at(pc__kv **out, pc__backend *backend, const pc__kv_shape *
     pc__kv_device *device = NULL;
     pc_status status;
     PC__TRY_RETURN(pc__kv_new(out, &backend->context->mem, shape, 0));
-    PC__TRY(device_new(&device, backend, layer_stride), failed);
+    PC__TRY(pc__kv_device_new(&device, sizeof *device, backend, layer_stride), failed);
     (*out)->home = backend;
     atomic_store_explicit(&(*out)->device, device, memory_order_release);
     PC__TRY(pc__kv_device_grow(*out, tokens / PC__PAGE + (tokens % PC__PAGE != 0)), failed);
@@ -158,65 +158,21 @@ pc_status pc__kv_device_zero(pc__kv *kv, size_t from, size_t to)
     return status;
 }
 
-/* Of a run of the host, in one block: [layer][page]. */
-static pc_status new_mirror(pc__kv_device **out, const pc__kv *kv, pc__backend *backend)
+static size_t used_pages(const pc__kv *kv)
 {
-    size_t each = pc__kv_layer_page_bytes(&kv->shape),
-           pages = (kv->tokens + PC__PAGE - 1) / PC__PAGE;
-    PC__TRY_RETURN(device_new(out, backend, pages * each));
-    pc_status status = add_block(*out, pages, each, pages * each * (size_t)kv->shape.layers, 0);
-    if (status < 0) {
-        pc__kv_device_free(*out, 0);
-        *out = NULL;
-    }
-    return status;
+    return (kv->tokens + PC__PAGE - 1) / PC__PAGE;
 }
 
-static pc_status copy_layers(pc__kv *kv, pc__backend *backend, int32_t layer)
-{
-    pc__kv_device *d = device_of(kv);
-    if (!d) {
-        PC__TRY_RETURN(new_mirror(&d, kv, backend));
-        atomic_store_explicit(&kv->device, d, memory_order_release);
-    }
-    for (int32_t l = atomic_load_explicit(&d->layers, memory_order_relaxed); l <= layer; l++) {
-        if (d->pages)
-            PC__TRY_RETURN(pc__backend_copy(backend, d->page[0] + (size_t)l * d->layer_stride,
-                                            kv->layer[l], d->layer_stride));
-        atomic_store_explicit(&d->layers, l + 1, memory_order_release);
-    }
-    return PC_OK;
-}
-
-pc_status pc__kv_mirror(pc__kv *kv, pc__backend *backend, int32_t layer)
-{
-    pc__kv_device *d = device_of(kv);
-    pc_status status;
-    if (d && d->backend != backend)
-        return pc__fail(PC_ERR_UNSUPPORTED,
-                        "K/V run: its pages are at the backend of another context");
-    if (kv->home || (d && atomic_load_explicit(&d->layers, memory_order_acquire) > layer))
-        return PC_OK;
-    pthread_mutex_lock(&backend->mirrors);
-    status = copy_layers(kv, backend, layer);
-    pthread_mutex_unlock(&backend->mirrors);
-    return status;
-}
-
-/* Copies the used pages of a layer to host memory. */
-static pc_status fetch_layer(const pc__kv *kv, size_t layer, uint8_t *to)
+/* Copies the used pages of all layers to host memory. */
+static pc_status fetch_layers(const pc__kv *kv, uint8_t *const *layers)
 {
     const pc__kv_device *d = device_of(kv);
-    size_t each = pc__kv_layer_page_bytes(&kv->shape),
-           pages = (kv->tokens + PC__PAGE - 1) / PC__PAGE;
-    pc_status status;
-    pthread_mutex_lock(&d->backend->guard);
-    for (size_t p = 0; p < pages; p++)
-        d->backend->ops->copy(d->backend->stream, to + p * each,
-                              d->page[p] + layer * d->layer_stride, each);
-    status = d->backend->ops->finish(d->backend->stream);
-    pthread_mutex_unlock(&d->backend->guard);
-    return status;
+    size_t each = pc__kv_layer_page_bytes(&kv->shape);
+    pc__stream *stream = pc__backend_stream(d->backend);
+    for (size_t l = 0; l < (size_t)kv->shape.layers; l++)
+        for (size_t p = 0; p < used_pages(kv); p++)
+            stream->ops->copy(stream, layers[l] + p * each, d->page[p] + l * d->layer_stride, each);
+    return pc__backend_stream_end(stream);
 }
 
 pc_status pc__kv_fetch(const pc__kv *kv, uint8_t ***layers)
@@ -226,10 +182,10 @@ pc_status pc__kv_fetch(const pc__kv *kv, uint8_t ***layers)
     uint8_t *memory = pc__alloc_aligned(&kv->mem, table + count * bytes, 64);
     pc_status status = memory ? PC_OK : PC_ERR_NOMEM;
     *layers = (uint8_t **)(void *)memory;
-    for (size_t l = 0; l < count && status >= 0; l++) {
+    for (size_t l = 0; l < count && memory; l++)
         (*layers)[l] = memory + table + l * bytes;
-        status = fetch_layer(kv, l, (*layers)[l]);
-    }
+    if (memory)
+        status = fetch_layers(kv, *layers);
     if (status < 0) {
         pc__free(&kv->mem, memory);
         *layers = NULL;
@@ -259,12 +215,12 @@ pc_status pc__kv_to_device(pc__kv *kv, const pc__kv *from)
         int64_t relative = pc__kv_relative(from, i);
         PC__TRY_RETURN(pc__kv_append(kv, &relative, 1));
     }
-    for (size_t page = 0; page < (from->tokens + PC__PAGE - 1) / PC__PAGE; page++)
+    pc__stream *stream = pc__backend_stream(kv->home);
+    for (size_t page = 0; page < used_pages(from); page++)
         for (size_t l = 0; l < (size_t)kv->shape.layers; l++)
-            PC__TRY_RETURN(pc__backend_copy(kv->home,
-                                            pc__kv_page_at(kv, page) + l * pc__kv_layer_stride(kv),
-                                            from->layer[l] + page * each, each));
-    return PC_OK;
+            stream->ops->copy(stream, pc__kv_page_at(kv, page) + l * pc__kv_layer_stride(kv),
+                              from->layer[l] + page * each, each);
+    return pc__backend_stream_end(stream);
 }
 
 pc_status pc__kv_to_host(pc__kv **out, const pc__kv *kv)
@@ -275,9 +231,7 @@ pc_status pc__kv_to_host(pc__kv **out, const pc__kv *kv)
         return PC_OK;
     }
     PC__TRY_RETURN(pc__kv_like(out, kv, kv->shape.dtype));
-    status = PC_OK;
-    for (size_t l = 0; l < (size_t)kv->shape.layers && status >= 0; l++)
-        status = fetch_layer(kv, l, (*out)->layer[l]);
+    status = fetch_layers(kv, (*out)->layer);
     if (status < 0) {
         pc__kv_unref(*out);
         *out = NULL;

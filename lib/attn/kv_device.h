@@ -1,6 +1,6 @@
 /* The pages of a K/V run in the memory of a backend that the host does not see. A run is computed
- * either by the host (kv.home NULL), and may have a mirror there, or by such a backend, and has
- * nothing on the host: pc__kv_to_host makes a copy.
+ * either by the host (kv.home NULL), and may have a mirror there (kv_mirror.h), or by such a
+ * backend, and has nothing on the host: pc__kv_to_host makes a copy.
  *
  * A table has the address of every page, so that a run grows without moving pages, and pages of
  * any size of block can be taken from the backend. Page i of layer l, with all its K/V heads, lies
@@ -19,7 +19,6 @@ typedef struct pc__kv_device {
     void **block;        /* [block_count] memory of the backend */
     size_t *block_bytes;
     size_t block_count, block_capacity;
-    atomic_int layers; /* of a mirror: layers that have been copied so far */
 } pc__kv_device;
 
 /* A run of the application, of one layer, whose pages are neighbours: pc__kv.home. */
@@ -51,13 +50,17 @@ pc_status pc__kv_new_passing_at(pc__kv **out, pc__backend *backend, const pc__kv
 pc_status pc__kv_device_grow(pc__kv *kv, size_t pages);
 /* Zeros tokens [from, to) in all layers. */
 pc_status pc__kv_device_zero(pc__kv *kv, size_t from, size_t to);
+
+/* A table without pages; `size`: of the struct that begins with it. */
+pc_status pc__kv_device_new(pc__kv_device **out, size_t size, pc__backend *backend,
+                            size_t layer_stride);
+/* Adds `pages` pages in one block of `bytes`, `page_stride` bytes apart. zero: with zeros. */
+pc_status pc__kv_device_add(pc__kv_device *device, size_t pages, size_t page_stride, size_t bytes,
+                            int zero);
 size_t pc__kv_device_bytes(const pc__kv_device *device);
 /* zero: overwrites the pages first. NULL does nothing. */
 void pc__kv_device_free(pc__kv_device *device, int zero);
 
-/* Copies layers of a run that the host computed to the backend, up to `layer`, if they are not
- * there yet. Any thread. The run must not grow. */
-pc_status pc__kv_mirror(pc__kv *kv, pc__backend *backend, int32_t layer);
 /* Copies all layers of such a run to the host: *layers [layers], each with the used pages, 64-byte
  * aligned, in one block of the run's allocator that begins with them. */
 pc_status pc__kv_fetch(const pc__kv *kv, uint8_t ***layers);

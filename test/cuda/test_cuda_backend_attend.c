@@ -14,6 +14,7 @@
 #include "attn/half.h"
 #include "attn/kv_device.h"
 #include "attn/plan_internal.h"
+#include "base/hash_table.h"
 #include "cuda_testing.h"
 #include "fake_kernels.h"
 
@@ -54,9 +55,24 @@ static void zero(pc__stream *stream, void *to, size_t bytes)
     pc__cuda_zero(pc__cuda_stream_of(stream), to, bytes);
 }
 
+static pc_status stream_new(pc__stream **out, pc__backend *backend);
+
+static void stream_free(pc__stream *stream)
+{
+    (void)stream;
+}
+
+static void free_nothing(pc__backend *backend)
+{
+    (void)backend;
+}
+
 static const pc__backend_ops ops = {.name = "cuda",
+                                    .free = free_nothing,
                                     .take = take,
                                     .give = give,
+                                    .stream_new = stream_new,
+                                    .stream_free = stream_free,
                                     .finish = finish,
                                     .copy = copy,
                                     .zero = zero,
@@ -72,6 +88,13 @@ typedef struct place {
     pc__cuda_backend_stream stream;
     pc_test_rng rng;
 } place;
+
+/* The one for all. */
+static pc_status stream_new(pc__stream **out, pc__backend *backend)
+{
+    *out = &PC__AROUND(backend, place, cuda.base)->stream.base;
+    return PC_OK;
+}
 
 static void open_place(place *at, uint64_t seed)
 {
@@ -89,16 +112,13 @@ static void open_place(place *at, uint64_t seed)
     at->cuda.base.ops = &ops;
     at->cuda.base.context = at->context;
     at->cuda.base.limits = pc__cuda_plan_limits;
-    at->cuda.base.stream = &at->stream.base;
-    pthread_mutex_init(&at->cuda.base.guard, NULL);
-    pthread_mutex_init(&at->cuda.base.mirrors, NULL);
     pthread_mutex_init(&at->cuda.lock, NULL);
+    CHECK_OK(pc__backend_begin(&at->cuda.base));
 }
 
 static void close_place(place *at)
 {
-    pthread_mutex_destroy(&at->cuda.base.guard);
-    pthread_mutex_destroy(&at->cuda.base.mirrors);
+    pc__backend_end(&at->cuda.base);
     pthread_mutex_destroy(&at->cuda.lock);
     pc_context_free(at->context);
     pc_cuda_close(&at->p);
@@ -131,6 +151,8 @@ static pc__floats *to_device(place *at, const float *from, size_t count)
 typedef struct run {
     pc__kv *host, *device; /* the same run, if it has a mirror */
     pc__kv *exact;         /* the values of `host` as fp32 */
+    pc__backend *mirrored; /* or NULL */
+    void *memory;          /* of the hold */
 } run;
 
 static void write_tokens(place *at, pc__kv *kv, size_t tokens, int holes)
@@ -168,7 +190,7 @@ static pc__kv *move_run(place *at, const pc__kv *kv)
 
 static run new_run(place *at, pc__kv_shape shape, size_t tokens, int holes, int moved)
 {
-    run r;
+    run r = {0};
     uint32_t dtype = shape.dtype;
     if (dtype == PC_DTYPE_I8)
         shape.dtype = PC_DTYPE_F32;
@@ -185,13 +207,19 @@ static run new_run(place *at, pc__kv_shape shape, size_t tokens, int holes, int 
         r.device = move_run(at, r.host);
     } else {
         r.device = pc__kv_ref(r.host);
-        CHECK_OK(pc__kv_mirror(r.host, &at->cuda.base, LAYERS - 1));
+        r.mirrored = &at->cuda.base;
+        CHECK_OK(pc__kv_mirrors_hold(r.mirrored, &r.host, 1, 1, &r.memory));
+        CHECK_OK(pc__kv_mirrors_fill(r.mirrored, &r.host, 1, LAYERS - 1));
     }
     return r;
 }
 
 static void free_run(run r)
 {
+    if (r.mirrored) {
+        pc__kv_mirrors_release(r.mirrored, &r.host, 1);
+        r.mirrored->ops->give(r.mirrored, r.memory);
+    }
     pc__kv_unref(r.host);
     pc__kv_unref(r.device);
     pc__kv_unref(r.exact);

@@ -316,6 +316,12 @@ static pc_status linear_new(pc__linear **out, pc__backend *backend, size_t out_f
     return cpu->ops->linear_new(out, cpu, out_features, in_features, compute, source, bias);
 }
 
+static uint32_t default_compute(const pc__backend *backend, uint32_t weights)
+{
+    const pc__backend *cpu = ((const far_backend *)backend)->cpu;
+    return cpu->ops->default_compute(cpu, weights);
+}
+
 static int keeps_quantised(const pc__backend *backend)
 {
     const pc__backend *cpu = ((const far_backend *)backend)->cpu;
@@ -332,7 +338,11 @@ static pc_status linear_join(pc__backend *backend, pc__linear *const *linears, s
 
 static void *take(pc__backend *backend, size_t bytes)
 {
-    return far_take(&((far_backend *)backend)->memory, bytes);
+    void *memory;
+    do
+        memory = far_take(&((far_backend *)backend)->memory, bytes);
+    while (!memory && pc__kv_mirrors_drop(backend, bytes));
+    return memory;
 }
 
 static void give(pc__backend *backend, void *memory)
@@ -359,12 +369,14 @@ static pc__backend_ops far_ops = {
     .finish = far_finish,
     .copy = copy,
     .zero = zero,
+    .default_compute = default_compute,
     .linear_new = linear_new,
     .keeps_quantised = keeps_quantised,
     .linear_join = linear_join,
     .linear_run = linear_run,
     .linear_heads = linear_heads,
     .table_new = pc__cpu_table_new,
+    .table_of = pc__cpu_table_of,
     .table_free = pc__cpu_table_free,
     .table_bytes = pc__cpu_table_bytes,
     .look_up = look_up,

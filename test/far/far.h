@@ -4,6 +4,7 @@
  *
  * Memory: a file of memory that is mapped twice. The library gets addresses of a mapping that
  * nobody may touch; operations use the other one. Memory that is given back is filled with NaN.
+ * PC_TEST_FAR_MEMORY: bytes that there are.
  * Streams: operations are queued, and a thread of the stream runs them after random pauses. */
 #ifndef PC_FAR_H
 #define PC_FAR_H
@@ -20,6 +21,7 @@ typedef struct far_memory {
     int file;
     uint8_t *far, *near; /* [FAR_BYTES] the mappings */
     far_part *parts;
+    size_t used, limit; /* bytes */
     pthread_mutex_t lock;
 } far_memory;
 

@@ -24,6 +24,8 @@ pc_status far_memory_open(far_memory *memory)
     if (memory->far == MAP_FAILED || memory->near == MAP_FAILED || !memory->parts)
         return pc__fail(PC_ERR_NOMEM, "far: no mapping");
     memory->parts->bytes = FAR_BYTES;
+    memory->limit = getenv("PC_TEST_FAR_MEMORY") ? strtoull(getenv("PC_TEST_FAR_MEMORY"), NULL, 10)
+                                                 : FAR_BYTES;
     close(memory->file); /* the mappings keep it */
     memory->file = -1;
     return PC_OK;
@@ -70,8 +72,9 @@ void *far_take(far_memory *memory, size_t bytes)
     pthread_mutex_lock(&memory->lock);
     for (part = memory->parts; part && (part->used || part->bytes < whole);)
         part = part->next;
-    if (part && whole >= bytes)
+    if (part && whole >= bytes && whole <= memory->limit - memory->used)
         cut_off = cut(part, whole);
+    memory->used += cut_off ? whole : 0;
     pthread_mutex_unlock(&memory->lock);
     if (cut_off)
         return memory->far + part->at;
@@ -98,6 +101,7 @@ void far_give(far_memory *memory, void *at)
         if (part->used && part->at == place) {
             memset(memory->near + place, 0xff, part->bytes < 1 << 20 ? part->bytes : 1 << 20);
             part->used = 0;
+            memory->used -= part->bytes;
             join_free(memory);
             break;
         }

@@ -60,12 +60,19 @@ static void no_models(pc_context *context)
     CHECK(!model);
 }
 
-static void compute_dtype(void)
+static void compute_dtype(const pc_context *context)
 {
-    CHECK_INT(pc__choose_compute(PC_DTYPE_F32, 0), PC_DTYPE_F32);
-    CHECK_INT(pc__choose_compute(PC_DTYPE_BF16, 1), PC_DTYPE_BF16);
-    CHECK_INT(pc__choose_compute(PC_DTYPE_DEFAULT, 1), PC_DTYPE_F32);
-    CHECK(pc__choose_compute(PC_DTYPE_DEFAULT, 0) != PC_DTYPE_DEFAULT);
+    static const uint32_t weights[] = {PC_DTYPE_F32, PC_DTYPE_BF16, PC_DTYPE_F16, 0};
+    uint32_t halves = pc__choose_compute(context, PC_DTYPE_DEFAULT, PC_DTYPE_BF16);
+    CHECK(halves == PC_DTYPE_F32 || halves == PC_DTYPE_BF16);
+    CHECK_INT(pc__choose_compute(context, PC_DTYPE_DEFAULT, PC_DTYPE_F32), PC_DTYPE_F32);
+    CHECK_INT(pc__choose_compute(context, PC_DTYPE_DEFAULT, PC_DTYPE_F16), halves);
+    CHECK_INT(pc__choose_compute(context, PC_DTYPE_DEFAULT, 0), halves);
+    CHECK_INT(pc__choose_compute(context, PC_DTYPE_I8, 0), halves);
+    for (size_t i = 0; i < 4; i++) {
+        CHECK_INT(pc__choose_compute(context, PC_DTYPE_F32, weights[i]), PC_DTYPE_F32);
+        CHECK_INT(pc__choose_compute(context, PC_DTYPE_BF16, weights[i]), PC_DTYPE_BF16);
+    }
 }
 
 /* A file with other RoPE settings is another model; loading a file twice gives the same
@@ -229,7 +236,7 @@ int main(void)
     pc_context *context = NULL;
     CHECK_OK(pc_context_new(&context, NULL));
     arguments(context);
-    compute_dtype();
+    compute_dtype(context);
     no_models(context);
     information(context);
     vocabulary(context);

@@ -216,7 +216,7 @@ static void print_memory(const model_facts *facts)
 {
     const pc_model_file_info *f = &facts->file_info;
     label("computes");
-    printf("%s on %s", facts->model.compute == PC_DTYPE_BF16 ? "bf16" : "f32", f->backend);
+    printf("%s on %s", compute_name(facts), f->backend);
     if (!strcmp(f->backend, "cpu"))
         printf(" with %s kernels", facts->costs.kernels);
     printf("; K and V in %s\n", kv_format_name(facts->kv));

@@ -39,9 +39,11 @@ const char *file_kind_name(uint32_t kind)
     return names[kind < 4 ? kind : 0];
 }
 
-static const char *compute_name(const model_facts *facts)
+const char *compute_name(const model_facts *facts)
 {
-    return facts->model.compute == PC_DTYPE_BF16 ? "bf16" : "f32";
+    return facts->model.compute == PC_DTYPE_BF16  ? "bf16"
+           : facts->model.compute == PC_DTYPE_F16 ? "f16"
+                                                  : "f32";
 }
 
 const char *becomes_name(const model_facts *facts, const pc_model_file_type *type)

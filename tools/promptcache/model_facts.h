@@ -30,7 +30,9 @@ uint64_t kv_token_bytes(const model_facts *facts, size_t format);
 /* Tokens whose K and V fit into the free memory beside the weights, at most the model's context.
  * -1: not known. */
 int64_t longest_context(const model_facts *facts, size_t format);
-/* "as stored", "f32" or "bf16": what becomes of matrices in this format. */
+/* "f32", "bf16" or "f16": what it computes in. */
+const char *compute_name(const model_facts *facts);
+/* "as stored", or that: what becomes of matrices in this format. */
 const char *becomes_name(const model_facts *facts, const pc_model_file_type *type);
 const char *position_name(uint32_t scheme);
 const char *file_kind_name(uint32_t kind);

@@ -58,6 +58,22 @@ static void zero(pc__stream *stream, void *to, size_t bytes)
     memset(to, 0, bytes);
 }
 
+static int multiplies_bf16(void)
+{
+#if defined(__x86_64__)
+    __builtin_cpu_init();
+    return __builtin_cpu_supports("avx512bf16");
+#else
+    return 0;
+#endif
+}
+
+static uint32_t default_compute(const pc__backend *backend, uint32_t weights)
+{
+    (void)backend;
+    return weights != PC_DTYPE_F32 && multiplies_bf16() ? PC_DTYPE_BF16 : PC_DTYPE_F32;
+}
+
 static pc_status linear_new(pc__linear **out, pc__backend *backend, size_t out_features,
                             size_t in_features, uint32_t compute, const pc__weight_source *source,
                             const float *bias)
@@ -126,6 +142,7 @@ static const pc__backend_ops cpu = {
     .finish = finish,
     .copy = copy,
     .zero = zero,
+    .default_compute = default_compute,
     .linear_new = linear_new,
     .keeps_quantised = keeps_quantised,
     .linear_join = linear_join,

@@ -249,15 +249,18 @@ pc_status pc__reserve_work(pc__forward_work *work, size_t floats)
 {
     const pc_allocator *mem = &work->native->context->mem;
     pc__backend *backend = work->native->backend;
+    void *slab;
     PC__TRY_RETURN(backend->ops->stream_new(&work->stream, backend));
-    work->slab = backend->ops->take(backend, floats * sizeof(float));
+    PC__TRY_RETURN(pc__kv_mirrors_hold(backend, work->mirrored, work->mirrored_count,
+                                       floats * sizeof(float), &slab));
+    work->slab = slab;
+    work->holds = 1;
     work->runs = pc__calloc(mem, work->capacity, sizeof(*work->runs));
     work->slots = pc__calloc(mem, work->capacity, sizeof *work->slots);
     work->rope_positions = pc__calloc(mem, work->capacity, sizeof *work->rope_positions);
     work->numbers = pc__calloc(mem, work->capacity, sizeof *work->numbers);
     work->query_factors = pc__calloc(mem, work->capacity, sizeof *work->query_factors);
-    return work->slab && work->runs && work->slots && work->rope_positions && work->numbers
-                   && work->query_factors
+    return work->runs && work->slots && work->rope_positions && work->numbers && work->query_factors
                ? PC_OK
                : PC_ERR_NOMEM;
 }
@@ -269,6 +272,8 @@ void pc__release_work(pc__forward_work *work)
     backend->ops->give(backend, work->slab);
     if (work->stream)
         backend->ops->stream_free(work->stream);
+    if (work->holds)
+        pc__kv_mirrors_release(backend, work->mirrored, work->mirrored_count);
     pc__free(mem, work->streams);
     pc__free(mem, work->mirrored);
     pc__free(mem, work->runs);

@@ -91,6 +91,7 @@ typedef struct pc__forward_work {
     size_t stream_count, stream_capacity;
     pc__kv **mirrored; /* [mirrored_count] runs of the host that a device reads */
     size_t mirrored_count, mirrored_capacity;
+    int holds;     /* the mirrors, and `slab` with them */
     pc__kv **runs; /* [row] run for its K and V */
     size_t *slots;
     int64_t *rope_positions; /* [row] position - start of its run */
@@ -101,8 +102,8 @@ typedef struct pc__forward_work {
     size_t lane_count;
 } pc__forward_work;
 
-/* forward.c: a slab of `floats`, and the lists of `capacity` rows. Release also frees what a failed
- * call has made. */
+/* forward.c: a slab of `floats` and the mirrors, and the lists of `capacity` rows. Release also
+ * frees what a failed call has made. */
 pc_status pc__reserve_work(pc__forward_work *work, size_t floats);
 void pc__release_work(pc__forward_work *work);
 /* forward_runs.c. Checks the first `layers` layers of all runs of the pass, read or written, which

@@ -1,6 +1,5 @@
 /* The K/V runs of a pass: whether they can be read, and waiting for those that are still loading.
  */
-#include "attn/kv_device.h"
 #include "model/forward/forward_internal.h"
 
 static pc_status note_stream(pc__forward_work *work, const pc__kv *kv)
@@ -83,7 +82,5 @@ pc_status pc__await_runs(const pc__forward_work *work, int32_t l)
     for (size_t i = 0; i < work->stream_count; i++)
         if (needs_all || sees(work, &layer, work->streams[i]))
             PC__TRY_RETURN(work->streams[i]->await(work->streams[i], (size_t)l));
-    for (size_t i = 0; i < work->mirrored_count; i++)
-        PC__TRY_RETURN(pc__kv_mirror(work->mirrored[i], work->native->backend, l));
-    return PC_OK;
+    return pc__kv_mirrors_fill(work->native->backend, work->mirrored, work->mirrored_count, l);
 }

@@ -5,9 +5,9 @@
 #include "model/load/weight_binding.h"
 #include "model/model.h"
 
-/* PC_DTYPE_F32 or PC_DTYPE_BF16: as asked; else bf16 if the CPU multiplies it and the weights are
- * no finer. */
-uint32_t pc__choose_compute(uint32_t asked, int weights_are_f32);
+/* PC_DTYPE_F32 or PC_DTYPE_BF16: as asked; else what the context's backend chooses for the format
+ * of the weights (pc__backend_ops.default_compute). */
+uint32_t pc__choose_compute(const pc_context *context, uint32_t asked, uint32_t weights);
 
 /* Reads and checks the options of both calls. */
 pc_status pc__load_options(pc_model_options *out, const pc_model_options *options);

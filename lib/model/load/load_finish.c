@@ -5,21 +5,12 @@
 #include "model/load/load.h"
 #include "model/forward/native.h"
 
-static int multiplies_bf16(void)
+uint32_t pc__choose_compute(const pc_context *context, uint32_t asked, uint32_t weights)
 {
-#if defined(__x86_64__)
-    __builtin_cpu_init();
-    return __builtin_cpu_supports("avx512bf16");
-#else
-    return 0;
-#endif
-}
-
-uint32_t pc__choose_compute(uint32_t asked, int weights_are_f32)
-{
-    if (asked == PC_DTYPE_F32 || asked == PC_DTYPE_BF16)
-        return asked;
-    return !weights_are_f32 && multiplies_bf16() ? PC_DTYPE_BF16 : PC_DTYPE_F32;
+    const pc__backend *backend = pc__backend_of(context);
+    return asked == PC_DTYPE_F32 || asked == PC_DTYPE_BF16
+               ? asked
+               : backend->ops->default_compute(backend, weights);
 }
 
 pc_status pc__load_options(pc_model_options *out, const pc_model_options *options)

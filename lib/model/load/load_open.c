@@ -174,8 +174,8 @@ pc_status pc__open_model(pc__opened_model *o)
     return is_gguf ? open_gguf(o) : open_llama2c(o);
 }
 
-/* Whether the largest tensor is fp32: most of the model is like it. */
-static int is_f32(const pc__weights *weights)
+/* The number format of the largest tensor: most of the model is like it. 0: another one. */
+static uint32_t dtype_of(const pc__weights *weights)
 {
     const pc__tensor *largest = NULL;
     for (size_t i = 0; i < pc__weights_count(weights); i++) {
@@ -183,7 +183,11 @@ static int is_f32(const pc__weights *weights)
         if (!largest || tensor->bytes > largest->bytes)
             largest = tensor;
     }
-    return largest && largest->type == PC__T_F32;
+    pc__ttype type = largest ? largest->type : PC__T_F16;
+    return type == PC__T_F32    ? PC_DTYPE_F32
+           : type == PC__T_F16  ? PC_DTYPE_F16
+           : type == PC__T_BF16 ? PC_DTYPE_BF16
+                                : 0;
 }
 
 uint32_t pc__quantised_input_bits(const pc__backend *backend, const pc__weights *weights,
@@ -218,7 +222,7 @@ pc_status pc__bind_model(pc__opened_model *o, pc_context *context, pc__backend *
                          struct pc__packed *packed, pc__native **out)
 {
     bind_progress progress = {o->weights, &o->progress};
-    pc__bind_options how = {pc__choose_compute(options->compute, is_f32(o->weights)),
+    pc__bind_options how = {pc__choose_compute(context, options->compute, dtype_of(o->weights)),
                             options->kv,
                             input_bits,
                             release_packed,

@@ -45,7 +45,7 @@ pc_status pc_model_new_shape(pc_model **out, pc_context *context, const char *sh
     PC__TRY(pc__model_new(&model, context), done);
     fingerprint = fingerprint_of(&arch, seed);
     pc__random_weights_provider(&weights, &arch, seed, &provider);
-    pc__bind_options how = {pc__choose_compute(settings.compute, 0),
+    pc__bind_options how = {pc__choose_compute(context, settings.compute, PC_DTYPE_BF16),
                             settings.kv,
                             0,
                             settings.progress,

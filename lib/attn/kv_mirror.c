@@ -1,0 +1,403 @@
+/* The list of mirrors, their memory and contents. */
+#include "attn/kv_mirror.h"
+
+#include "attn/backend.h"
+#include "attn/kv_device.h"
+
+struct pc__kv_mirror {
+    pc__kv_device device; /* its one block: [layer][page] */
+    pc__kv *kv;
+    size_t holders;
+    int32_t layers;                /* copied so far */
+    int32_t copying;               /* while it is busy: so many will be then */
+    const void *busy;              /* NULL, or the mark of the thread that copies to it */
+    pc__kv_mirror *before, *after; /* in the list of those that nobody holds */
+};
+
+void pc__kv_mirrors_begin(pc__kv_mirrors *mirrors)
+{
+    pthread_mutex_init(&mirrors->reserving, NULL);
+    pthread_mutex_init(&mirrors->lock, NULL);
+    pthread_cond_init(&mirrors->changed, NULL);
+}
+
+void pc__kv_mirrors_end(pc__kv_mirrors *mirrors)
+{
+    pthread_mutex_destroy(&mirrors->reserving);
+    pthread_mutex_destroy(&mirrors->lock);
+    pthread_cond_destroy(&mirrors->changed);
+}
+
+static pc__kv_mirror *mirror_of(const pc__kv *kv)
+{
+    return (pc__kv_mirror *)atomic_load_explicit(&((pc__kv *)(uintptr_t)kv)->device,
+                                                 memory_order_acquire);
+}
+
+static pc__kv_mirror *take_from(pc__kv *kv)
+{
+    return (pc__kv_mirror *)atomic_exchange_explicit(&kv->device, NULL, memory_order_acq_rel);
+}
+
+static size_t bytes_of(const pc__kv *kv)
+{
+    return pc__kv_layer_bytes(&kv->shape, kv->tokens) * (size_t)kv->shape.layers;
+}
+
+/* ----------------------------------------------------------------- the list */
+
+static void add_unused(pc__kv_mirrors *all, pc__kv_mirror *m)
+{
+    m->before = all->newest;
+    m->after = NULL;
+    *(all->newest ? &all->newest->after : &all->oldest) = m;
+    all->newest = m;
+}
+
+static void remove_unused(pc__kv_mirrors *all, pc__kv_mirror *m)
+{
+    *(m->before ? &m->before->after : &all->oldest) = m->after;
+    *(m->after ? &m->after->before : &all->newest) = m->before;
+}
+
+/* Nobody holds it, and the caller owns it and frees it. */
+static void take_out(pc__kv_mirrors *all, pc__kv_mirror *m)
+{
+    remove_unused(all, m);
+    all->count--;
+    all->bytes -= pc__kv_device_bytes(&m->device);
+}
+
+/* The oldest ones of at least `bytes`, chained by `after`, which the caller frees. */
+static pc__kv_mirror *take_oldest(pc__kv_mirrors *all, size_t bytes)
+{
+    pc__kv_mirror *taken = NULL, *next;
+    size_t sum = 0;
+    for (pc__kv_mirror *m = all->oldest; m && sum < bytes; m = next) {
+        next = m->after;
+        if (!take_from(m->kv))
+            continue; /* its run is being freed */
+        take_out(all, m);
+        all->dropped++;
+        sum += pc__kv_device_bytes(&m->device);
+        m->after = taken;
+        taken = m;
+    }
+    all->going += taken != NULL;
+    return taken;
+}
+
+static size_t over_budget(const pc__kv_mirrors *all, size_t more)
+{
+    return all->budget && all->bytes + more > all->budget ? all->bytes + more - all->budget : 0;
+}
+
+/* Of at least one mirror; the context may end with the last. */
+static void free_mirrors(pc__kv_mirror *taken, int zero)
+{
+    pc__backend *backend = taken->device.backend;
+    pc__context_ref(backend->context);
+    for (pc__kv_mirror *next; taken; taken = next) {
+        next = taken->after;
+        pc__kv_device_free(&taken->device, zero);
+    }
+    pthread_mutex_lock(&backend->mirrors.lock);
+    backend->mirrors.going--;
+    pthread_cond_broadcast(&backend->mirrors.changed);
+    pthread_mutex_unlock(&backend->mirrors.lock);
+    pc__context_unref(backend->context);
+}
+
+/* Whether a run's states must be zeroed is known only at its end, so those of all are. */
+static void free_taken(pc__kv_mirror *taken)
+{
+    if (taken)
+        free_mirrors(taken, 1);
+}
+
+/* Under the lock, when none could be taken: those in the list are their runs' freers'. 0: no thread
+ * gives memory back. */
+static int await_others_memory(pc__kv_mirrors *all)
+{
+    if (!all->oldest && !all->going)
+        return 0;
+    pthread_cond_wait(&all->changed, &all->lock);
+    return 1;
+}
+
+int pc__kv_mirrors_drop(pc__backend *backend, size_t bytes)
+{
+    pc__kv_mirrors *all = &backend->mirrors;
+    pthread_mutex_lock(&all->lock);
+    pc__kv_mirror *taken = take_oldest(all, bytes ? bytes : 1);
+    int any = taken || await_others_memory(all);
+    pthread_mutex_unlock(&all->lock);
+    free_taken(taken);
+    return any;
+}
+
+/* Drops what makes `more` bytes too many for the budget. */
+static void keep_budget(pc__backend *backend, size_t more)
+{
+    pthread_mutex_lock(&backend->mirrors.lock);
+    pc__kv_mirror *taken = take_oldest(&backend->mirrors, over_budget(&backend->mirrors, more));
+    pthread_mutex_unlock(&backend->mirrors.lock);
+    free_taken(taken);
+}
+
+void pc__kv_mirrors_set_budget(pc__backend *backend, size_t bytes)
+{
+    pthread_mutex_lock(&backend->mirrors.lock);
+    backend->mirrors.budget = bytes;
+    pthread_mutex_unlock(&backend->mirrors.lock);
+    keep_budget(backend, 0);
+}
+
+void pc__kv_mirror_free(pc__kv *kv)
+{
+    pc__kv_mirror *m = take_from(kv);
+    if (!m)
+        return;
+    pc__kv_mirrors *all = &m->device.backend->mirrors;
+    pthread_mutex_lock(&all->lock);
+    take_out(all, m);
+    all->going++;
+    m->after = NULL;
+    pthread_mutex_unlock(&all->lock);
+    free_mirrors(m, atomic_load_explicit(&kv->zero_at_end, memory_order_relaxed) != 0);
+}
+
+/* ----------------------------------------------------------------- holds */
+
+static _Thread_local size_t holds_here; /* of this thread: it would wait for itself */
+
+/* A mirror with memory, which is not in the list. */
+static pc_status new_mirror(pc__kv_mirror **out, pc__backend *backend, pc__kv *kv)
+{
+    size_t each = pc__kv_layer_page_bytes(&kv->shape), bytes = bytes_of(kv),
+           pages = each ? pc__kv_layer_bytes(&kv->shape, kv->tokens) / each : 0;
+    pc__kv_device *device;
+    keep_budget(backend, bytes);
+    PC__TRY_RETURN(pc__kv_device_new(&device, sizeof **out, backend, pages * each));
+    pc_status status = pc__kv_device_add(device, pages, each, bytes, 0);
+    if (status < 0) {
+        pc__kv_device_free(device, 0);
+        return status;
+    }
+    *out = (pc__kv_mirror *)device;
+    (*out)->kv = kv;
+    return PC_OK;
+}
+
+/* A run has mirrors at one backend in its life: what another one drops must not be looked at. */
+static pc_status claim_run(pc__backend *backend, pc__kv *kv)
+{
+    pc__backend *none = NULL;
+    if (atomic_compare_exchange_strong(&kv->mirrored_by, &none, backend) || none == backend)
+        return PC_OK;
+    return pc__fail(PC_ERR_UNSUPPORTED, "K/V run: its pages are at the backend of another context");
+}
+
+/* Under `reserving`: nobody else makes mirrors. */
+static pc_status hold_run(pc__backend *backend, pc__kv *kv)
+{
+    pc__kv_mirrors *all = &backend->mirrors;
+    PC__TRY_RETURN(claim_run(backend, kv));
+    pthread_mutex_lock(&all->lock);
+    pc__kv_mirror *m = mirror_of(kv);
+    if (m && !m->holders++)
+        remove_unused(all, m);
+    pthread_mutex_unlock(&all->lock);
+    if (m)
+        return PC_OK;
+    PC__TRY_RETURN(new_mirror(&m, backend, kv));
+    pthread_mutex_lock(&all->lock);
+    m->holders = 1;
+    all->count++;
+    all->bytes += pc__kv_device_bytes(&m->device);
+    atomic_store_explicit(&kv->device, &m->device, memory_order_release);
+    pthread_mutex_unlock(&all->lock);
+    return PC_OK;
+}
+
+/* `ends`: of a whole hold, for which others may wait. */
+static void release_runs(pc__backend *backend, pc__kv *const *runs, size_t count, int ends)
+{
+    pc__kv_mirrors *all = &backend->mirrors;
+    pthread_mutex_lock(&all->lock);
+    for (size_t i = 0; i < count; i++)
+        if (!--mirror_of(runs[i])->holders)
+            add_unused(all, mirror_of(runs[i]));
+    pc__kv_mirror *taken = take_oldest(all, over_budget(all, 0));
+    if (ends) {
+        all->holders--;
+        pthread_cond_broadcast(&all->changed);
+    }
+    pthread_mutex_unlock(&all->lock);
+    free_taken(taken);
+}
+
+void pc__kv_mirrors_release(pc__backend *backend, pc__kv *const *runs, size_t count)
+{
+    if (pc__host_sees(backend))
+        return;
+    release_runs(backend, runs, count, 1);
+    holds_here--;
+}
+
+static pc_status try_to_hold(pc__backend *backend, pc__kv *const *runs, size_t count, size_t bytes,
+                             void **memory)
+{
+    size_t held = 0;
+    pc_status status = PC_OK;
+    if (!(*memory = backend->ops->take(backend, bytes)))
+        return PC_ERR_NOMEM;
+    while (held < count && (status = hold_run(backend, runs[held])) >= 0)
+        held++;
+    if (status >= 0)
+        return PC_OK;
+    release_runs(backend, runs, held, 0);
+    backend->ops->give(backend, *memory);
+    *memory = NULL;
+    return status;
+}
+
+/* Waits until there are fewer holders than `before`; 0: there was none to wait for. */
+static int await_release(pc__kv_mirrors *all, size_t before)
+{
+    pthread_mutex_lock(&all->lock);
+    while (all->holders && all->holders >= before)
+        pthread_cond_wait(&all->changed, &all->lock);
+    int released = all->holders < before;
+    pthread_mutex_unlock(&all->lock);
+    return released;
+}
+
+static size_t count_holders(pc__kv_mirrors *all, size_t more)
+{
+    pthread_mutex_lock(&all->lock);
+    size_t holders = all->holders += more;
+    all->holds += more;
+    pthread_mutex_unlock(&all->lock);
+    return holders;
+}
+
+/* Nobody becomes a holder while this one waits, so that their number tells what it waits for. */
+static pc_status hold_or_wait(pc__backend *backend, pc__kv *const *runs, size_t count, size_t bytes,
+                              void **memory)
+{
+    pc__kv_mirrors *all = &backend->mirrors;
+    pc_status status;
+    size_t before;
+    do {
+        before = count_holders(all, 0);
+        status = try_to_hold(backend, runs, count, bytes, memory);
+    } while (status == PC_ERR_NOMEM && !holds_here && await_release(all, before));
+    if (status >= 0) {
+        count_holders(all, 1);
+        holds_here++;
+    }
+    return status;
+}
+
+pc_status pc__kv_mirrors_hold(pc__backend *backend, pc__kv *const *runs, size_t count, size_t bytes,
+                              void **memory)
+{
+    if (pc__host_sees(backend))
+        return (*memory = backend->ops->take(backend, bytes)) ? PC_OK : PC_ERR_NOMEM;
+    pthread_mutex_lock(&backend->mirrors.reserving);
+    pc_status status = hold_or_wait(backend, runs, count, bytes, memory);
+    pthread_mutex_unlock(&backend->mirrors.reserving);
+    return status;
+}
+
+/* ----------------------------------------------------------------- contents */
+
+static int32_t last_layer(const pc__kv *kv, int32_t layer)
+{
+    return atomic_load_explicit(&((pc__kv *)(uintptr_t)kv)->stream, memory_order_acquire)
+               ? layer
+               : kv->shape.layers - 1;
+}
+
+/* 1: the caller copies to the mirror, and has marked it. *others: another thread does. */
+static int claim(pc__kv_mirrors *all, pc__kv *kv, int32_t layer, const void *mark, int *others)
+{
+    pthread_mutex_lock(&all->lock);
+    pc__kv_mirror *m = mirror_of(kv);
+    int wanted = m->layers <= layer, mine = wanted && !m->busy;
+    if (mine) {
+        m->busy = mark;
+        m->copying = last_layer(kv, layer) + 1;
+    }
+    *others |= wanted && !mine;
+    pthread_mutex_unlock(&all->lock);
+    return mine;
+}
+
+static void queue_layers(pc__stream *stream, const pc__kv *kv)
+{
+    const pc__kv_mirror *m = mirror_of(kv);
+    const pc__kv_device *d = &m->device;
+    for (int32_t l = m->layers; l < m->copying && d->pages; l++)
+        stream->ops->copy(stream, d->page[0] + (size_t)l * d->layer_stride, kv->layer[l],
+                          d->layer_stride);
+}
+
+static void unclaim(pc__kv_mirrors *all, pc__kv *const *runs, size_t count, const void *mark,
+                    pc_status status)
+{
+    pthread_mutex_lock(&all->lock);
+    for (size_t i = 0; i < count; i++) {
+        pc__kv_mirror *m = mirror_of(runs[i]);
+        if (m->busy != mark)
+            continue;
+        m->busy = NULL;
+        m->layers = status >= 0 ? m->copying : m->layers;
+    }
+    pthread_cond_broadcast(&all->changed);
+    pthread_mutex_unlock(&all->lock);
+}
+
+/* Copies to those to which no other thread copies. */
+static pc_status fill_some(pc__backend *backend, pc__kv *const *runs, size_t count, int32_t layer,
+                           int *others)
+{
+    pc__kv_mirrors *all = &backend->mirrors;
+    pc__stream *stream = NULL;
+    const void *mark = &stream;
+    *others = 0;
+    for (size_t i = 0; i < count; i++)
+        if (claim(all, runs[i], layer, mark, others)) {
+            stream = stream ? stream : pc__backend_stream(backend);
+            queue_layers(stream, runs[i]);
+        }
+    if (!stream)
+        return PC_OK;
+    pc_status status = pc__backend_stream_end(stream);
+    unclaim(all, runs, count, mark, status);
+    return status;
+}
+
+static void await_others(pc__kv_mirrors *all, pc__kv *const *runs, size_t count)
+{
+    size_t i;
+    pthread_mutex_lock(&all->lock);
+    for (i = 0; i < count && !mirror_of(runs[i])->busy;)
+        i++;
+    if (i < count)
+        pthread_cond_wait(&all->changed, &all->lock);
+    pthread_mutex_unlock(&all->lock);
+}
+
+pc_status pc__kv_mirrors_fill(pc__backend *backend, pc__kv *const *runs, size_t count,
+                              int32_t layer)
+{
+    int others;
+    for (;;) {
+        PC__TRY_RETURN(fill_some(backend, runs, count, layer, &others));
+        if (!others)
+            return PC_OK;
+        await_others(&backend->mirrors, runs, count);
+    }
+}

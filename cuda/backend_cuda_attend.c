@@ -262,7 +262,7 @@ pc_status pc__cuda_op_attend(pc__stream *stream, pc__row_plan *plan, const pc__a
 }
 
 static pc_status check_addresses(const pc__cuda_device *device, const pc__floats *q,
-                              const pc__floats *out, const pc__floats *lse)
+                                 const pc__floats *out, const pc__floats *lse)
 {
     PC__TRY_RETURN(pc__cuda_check_pointer(device, q, "q"));
     PC__TRY_RETURN(pc__cuda_check_pointer(device, out, "out"));

@@ -4,7 +4,6 @@
 
 #include <string.h>
 
-#include "attn/kernels.h"
 #include "base/mem.h"
 #include "base/threads.h"
 
@@ -29,7 +28,7 @@ static void fill_piece(void *arg, size_t index)
     size_t count = left < PIECE_ROWS ? left : PIECE_ROWS;
     f->source->rows(f->source->user, f->first + at, count, f->rows + at * f->dim);
     if (f->half)
-        pc__kernels_get()->to_bf16(f->rows + at * f->dim, count * f->dim, f->half + at * f->dim);
+        pc__round_to(f->dtype, f->rows + at * f->dim, count * f->dim, f->half + at * f->dim);
 }
 
 static size_t element_of(uint32_t dtype)
@@ -85,8 +84,8 @@ static void pack_panel(void *arg, size_t index)
 {
     const packing *p = arg;
     const pc__cuda_linear *l = p->linear;
-    size_t first = (p->first + index) * PC__PANEL, left = l->out - first;
-    size_t count = left < PC__PANEL ? left : PC__PANEL;
+    size_t first = (p->first + index) * PC__CUDA_PANEL, left = l->out - first;
+    size_t count = left < PC__CUDA_PANEL ? left : PC__CUDA_PANEL;
     const pc__block_format *from = &p->source->format;
     pc__block_rows rows = pc__block_rows_in(p->scratch + index * p->each, from, l->in, count);
     p->source->quantised_rows(p->source->user, first, count, &rows);
@@ -109,9 +108,9 @@ static pc_status panels_to_device(pc__cuda_linear *linear, const pc__weight_sour
 {
     const pc_allocator *mem = &linear->backend->context->mem;
     packing p = {.linear = linear, .source = source};
-    size_t panels = (linear->out + PC__PANEL - 1) / PC__PANEL;
+    size_t panels = (linear->out + PC__CUDA_PANEL - 1) / PC__CUDA_PANEL;
     pc_status status = PC_ERR_NOMEM;
-    p.each = (pc__block_rows_bytes(&source->format, linear->in, PC__PANEL) + 63) / 64 * 64;
+    p.each = (pc__block_rows_bytes(&source->format, linear->in, PC__CUDA_PANEL) + 63) / 64 * 64;
     size_t chunk = CHUNK_BYTES / p.each + 1;
     chunk = chunk < panels ? chunk : panels;
     p.panels = pc__calloc(mem, chunk, linear->panel_bytes);
@@ -132,7 +131,7 @@ static pc_status make_quantised(pc__cuda_linear *linear, const pc__weight_source
     linear->format = pc__cuda_panel_format_of(&source->format);
     linear->groups = linear->in / linear->format.group;
     linear->panel_bytes = linear->groups * pc__cuda_group_bytes(&linear->format);
-    linear->bytes = (linear->out + PC__PANEL - 1) / PC__PANEL * linear->panel_bytes;
+    linear->bytes = (linear->out + PC__CUDA_PANEL - 1) / PC__CUDA_PANEL * linear->panel_bytes;
     return panels_to_device(linear, source);
 }
 

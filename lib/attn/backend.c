@@ -4,6 +4,7 @@
 
 #include <string.h>
 
+#include "attn/kernels.h"
 #include "base/module.h"
 
 pc_status pc__backend_begin(pc__backend *backend)
@@ -62,6 +63,12 @@ pc_status pc__context_open_backend(pc_context *context)
 pc__backend *pc__backend_of(const pc_context *context)
 {
     return context->backend;
+}
+
+void pc__round_to(uint32_t dtype, const float *from, size_t count, uint16_t *to)
+{
+    const pc__kernels *kernels = pc__kernels_get();
+    (dtype == PC_DTYPE_F16 ? kernels->to_f16 : kernels->to_bf16)(from, count, to);
 }
 
 /* Under `guard`. NULL: it cannot be made, and another one will do. */

@@ -356,6 +356,9 @@ typedef struct pc__backend_module {
 /* Opens backend "cpu". */
 pc_status pc__cpu_backend_new(pc__backend **out, pc_context *context);
 
+/* Rounds to PC_DTYPE_BF16 or PC_DTYPE_F16: infinity becomes the largest fp16, as in K and V. */
+void pc__round_to(uint32_t dtype, const float *from, size_t count, uint16_t *to);
+
 /* A stream for copies outside of a pass, of PC__COPY_STREAMS at most: waits until one is idle.
  * `end` finishes and gives it back. Any thread, which takes no memory between the two. */
 pc__stream *pc__backend_stream(pc__backend *backend);

@@ -10,24 +10,25 @@ namespace fake {
 /* -------------------------------------------------------------------- errors */
 
 /* Those that the devices themselves give, or that tests let calls fail with. */
-#define ERRORS(X)                                                                                  \
-    X(cudaErrorInvalidValue)                                                                       \
-    X(cudaErrorMemoryAllocation)                                                                   \
-    X(cudaErrorInvalidConfiguration)                                                               \
-    X(cudaErrorInsufficientDriver)                                                                 \
-    X(cudaErrorDevicesUnavailable)                                                                 \
-    X(cudaErrorNoDevice)                                                                           \
-    X(cudaErrorInvalidDevice)                                                                      \
-    X(cudaErrorInvalidDeviceFunction) X(cudaErrorNoKernelImageForDevice)                           \
-        X(cudaErrorECCUncorrectable) X(cudaErrorNvlinkUncorrectable)                               \
-            X(cudaErrorUnsupportedPtxVersion) X(cudaErrorInvalidResourceHandle)                    \
-                X(cudaErrorIllegalState) X(cudaErrorNotReady) X(cudaErrorIllegalAddress)           \
-                    X(cudaErrorLaunchOutOfResources) X(cudaErrorLaunchFailure)                     \
-                        X(cudaErrorStreamCaptureUnsupported) X(cudaErrorStreamCaptureInvalidated)  \
-                            X(cudaErrorStreamCaptureMerge) X(cudaErrorStreamCaptureUnmatched) X(   \
-                                cudaErrorStreamCaptureUnjoined) X(cudaErrorStreamCaptureIsolation) \
-                                X(cudaErrorStreamCaptureImplicit) X(cudaErrorCapturedEvent)        \
-                                    X(cudaErrorStreamCaptureWrongThread) X(cudaErrorUnknown)
+#define ERRORS(X)                                                                                \
+    X(cudaErrorInvalidValue)                                                                     \
+    X(cudaErrorMemoryAllocation)                                                                 \
+    X(cudaErrorInvalidConfiguration)                                                             \
+    X(cudaErrorInsufficientDriver)                                                               \
+    X(cudaErrorDevicesUnavailable)                                                               \
+    X(cudaErrorNoDevice)                                                                         \
+    X(cudaErrorInvalidDevice)                                                                    \
+    X(cudaErrorInvalidDeviceFunction)                                                            \
+    X(cudaErrorNoKernelImageForDevice) X(cudaErrorECCUncorrectable)                              \
+        X(cudaErrorNvlinkUncorrectable) X(cudaErrorUnsupportedPtxVersion)                        \
+            X(cudaErrorInvalidResourceHandle) X(cudaErrorIllegalState) X(cudaErrorNotReady)      \
+                X(cudaErrorIllegalAddress) X(cudaErrorLaunchOutOfResources)                      \
+                    X(cudaErrorLaunchFailure) X(cudaErrorStreamCaptureUnsupported)               \
+                        X(cudaErrorStreamCaptureInvalidated) X(cudaErrorStreamCaptureMerge)      \
+                            X(cudaErrorStreamCaptureUnmatched) X(cudaErrorStreamCaptureUnjoined) \
+                                X(cudaErrorStreamCaptureIsolation)                               \
+                                    X(cudaErrorStreamCaptureImplicit) X(cudaErrorCapturedEvent)  \
+                                        X(cudaErrorStreamCaptureWrongThread) X(cudaErrorUnknown)
 
 /* The errors after which a context takes no more work. */
 bool is_sticky(cudaError_t error)

@@ -9,27 +9,6 @@ namespace fake {
 
 /* -------------------------------------------------------------------- errors */
 
-/* Those that the devices themselves give, or that tests let calls fail with. */
-#define ERRORS(X)                                                                                \
-    X(cudaErrorInvalidValue)                                                                     \
-    X(cudaErrorMemoryAllocation)                                                                 \
-    X(cudaErrorInvalidConfiguration)                                                             \
-    X(cudaErrorInsufficientDriver)                                                               \
-    X(cudaErrorDevicesUnavailable)                                                               \
-    X(cudaErrorNoDevice)                                                                         \
-    X(cudaErrorInvalidDevice)                                                                    \
-    X(cudaErrorInvalidDeviceFunction)                                                            \
-    X(cudaErrorNoKernelImageForDevice) X(cudaErrorECCUncorrectable)                              \
-        X(cudaErrorNvlinkUncorrectable) X(cudaErrorUnsupportedPtxVersion)                        \
-            X(cudaErrorInvalidResourceHandle) X(cudaErrorIllegalState) X(cudaErrorNotReady)      \
-                X(cudaErrorIllegalAddress) X(cudaErrorLaunchOutOfResources)                      \
-                    X(cudaErrorLaunchFailure) X(cudaErrorStreamCaptureUnsupported)               \
-                        X(cudaErrorStreamCaptureInvalidated) X(cudaErrorStreamCaptureMerge)      \
-                            X(cudaErrorStreamCaptureUnmatched) X(cudaErrorStreamCaptureUnjoined) \
-                                X(cudaErrorStreamCaptureIsolation)                               \
-                                    X(cudaErrorStreamCaptureImplicit) X(cudaErrorCapturedEvent)  \
-                                        X(cudaErrorStreamCaptureWrongThread) X(cudaErrorUnknown)
-
 /* The errors after which a context takes no more work. */
 bool is_sticky(cudaError_t error)
 {
@@ -292,19 +271,47 @@ void pc_fake_at_first_call(void (*start)(void))
 
 /* ---------------------------------------------------------- errors, versions */
 
+/* Those that the devices themselves give, or that tests let calls fail with. */
 const char *cudaGetErrorName(cudaError_t error)
 {
-    switch (error) {
-#define NAME(name) \
-    case name:     \
-        return #name;
-        ERRORS(NAME)
-#undef NAME
-    case cudaSuccess:
-        return "cudaSuccess";
-    default:
-        return "unrecognized error code";
+#define NAME(name)  \
+    {               \
+        name, #name \
     }
+    static const std::map<cudaError_t, const char *> names = {
+        NAME(cudaSuccess),
+        NAME(cudaErrorInvalidValue),
+        NAME(cudaErrorMemoryAllocation),
+        NAME(cudaErrorInvalidConfiguration),
+        NAME(cudaErrorInsufficientDriver),
+        NAME(cudaErrorDevicesUnavailable),
+        NAME(cudaErrorNoDevice),
+        NAME(cudaErrorInvalidDevice),
+        NAME(cudaErrorInvalidDeviceFunction),
+        NAME(cudaErrorNoKernelImageForDevice),
+        NAME(cudaErrorECCUncorrectable),
+        NAME(cudaErrorNvlinkUncorrectable),
+        NAME(cudaErrorUnsupportedPtxVersion),
+        NAME(cudaErrorInvalidResourceHandle),
+        NAME(cudaErrorIllegalState),
+        NAME(cudaErrorNotReady),
+        NAME(cudaErrorIllegalAddress),
+        NAME(cudaErrorLaunchOutOfResources),
+        NAME(cudaErrorLaunchFailure),
+        NAME(cudaErrorStreamCaptureUnsupported),
+        NAME(cudaErrorStreamCaptureInvalidated),
+        NAME(cudaErrorStreamCaptureMerge),
+        NAME(cudaErrorStreamCaptureUnmatched),
+        NAME(cudaErrorStreamCaptureUnjoined),
+        NAME(cudaErrorStreamCaptureIsolation),
+        NAME(cudaErrorStreamCaptureImplicit),
+        NAME(cudaErrorCapturedEvent),
+        NAME(cudaErrorStreamCaptureWrongThread),
+        NAME(cudaErrorUnknown),
+    };
+#undef NAME
+    auto found = names.find(error);
+    return found == names.end() ? "unrecognized error code" : found->second;
 }
 
 const char *cudaGetErrorString(cudaError_t error)

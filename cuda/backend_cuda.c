@@ -100,7 +100,7 @@ static void zero(pc__stream *stream, void *to, size_t bytes)
 static uint32_t default_compute(const pc__backend *backend, uint32_t weights)
 {
     (void)backend;
-    return weights == PC_DTYPE_F32 ? PC_DTYPE_F32 : PC_DTYPE_BF16;
+    return weights == PC_DTYPE_F32 || weights == PC_DTYPE_F16 ? weights : PC_DTYPE_BF16;
 }
 
 static int keeps_quantised(const pc__backend *backend)
@@ -155,6 +155,7 @@ static const pc__backend_ops cuda = {
     .linear_bytes = pc__cuda_op_linear_bytes,
     .linear_run = pc__cuda_op_linear_run,
     .table_new = pc__cuda_op_table_new,
+    .table_of = pc__cuda_op_table_of,
     .table_free = pc__cuda_op_table_free,
     .table_bytes = pc__cuda_op_table_bytes,
     .look_up = pc__cuda_op_look_up,

@@ -81,6 +81,7 @@ pc_status pc__cuda_op_linear_run(pc__stream *stream, const pc__linear *const *li
                                  const pc__floats *x, size_t rows, pc__floats *const *y);
 pc_status pc__cuda_op_table_new(pc__table **out, pc__backend *backend, size_t rows, size_t dim,
                                 uint32_t dtype, const pc__weight_source *source);
+pc_status pc__cuda_op_table_of(pc__table **out, pc__backend *backend, const pc__linear *linear);
 void pc__cuda_op_table_free(pc__table *table);
 size_t pc__cuda_op_table_bytes(const pc__table *table);
 void pc__cuda_op_look_up(pc__stream *stream, const pc__table *table, const uint32_t *row,

@@ -191,7 +191,7 @@ typedef struct expert_inputs {
     const pc__floats *x;
     size_t rows;
     const uint32_t *row;  /* [entry] of x; NULL: row `entry` */
-    uint16_t *rounded;    /* x in bf16, for pc__cuda_expert_many_bf16; NULL: not that one */
+    uint16_t *rounded;    /* x as the weights, for pc__cuda_expert_many_…; NULL: not these */
     pc__cuda_codes codes; /* of x, for quantised experts */
 } expert_inputs;
 
@@ -211,12 +211,14 @@ static expert_inputs inputs_of(const cuda_experts *w, const pc__cuda_linear *lin
 {
     expert_inputs in = {.x = x, .rows = rows, .row = row};
     size_t count = rows * linear->in, block = PC__CUDA_CONVERT_THREADS * PC__CUDA_CONVERT_EACH;
-    if (!many_rows(w) || !linear->gemm || linear->dtype != PC_DTYPE_BF16 || linear->in % 8)
+    if (!many_rows(w) || !linear->gemm || linear->dtype == PC_DTYPE_F32 || linear->in % 8)
         return in;
     in.rounded = pc__cuda_scratch_of(w->stream, count * sizeof *in.rounded);
     pc__cuda_convert_task task = {pc__cuda_floats(x), in.rounded, count};
-    pc__cuda_launch_rows(w->stream, &pc__cuda_dense.convert_bf16, (count + block - 1) / block,
-                         &task);
+    pc__cuda_launch_rows(w->stream,
+                         linear->dtype == PC_DTYPE_BF16 ? &pc__cuda_dense.convert_bf16
+                                                        : &pc__cuda_dense.convert_f16,
+                         (count + block - 1) / block, &task);
     return in;
 }
 
@@ -242,7 +244,10 @@ static void multiply_many(const cuda_experts *w, const pc__cuda_linear *linear,
     pc__cuda_grid grid = {(task.out + PC__CUDA_EXPERT_TILE - 1) / PC__CUDA_EXPERT_TILE,
                           pc__cuda_expert_tiles((uint32_t)w->entries, count, PC__CUDA_EXPERT_TILE),
                           1};
-    pc__cuda_launch(pc__cuda_stream_of(w->stream), &pc__cuda_dense.expert_many_bf16, grid, &task);
+    pc__cuda_launch(pc__cuda_stream_of(w->stream),
+                    linear->dtype == PC_DTYPE_BF16 ? &pc__cuda_dense.expert_many_bf16
+                                                   : &pc__cuda_dense.expert_many_f16,
+                    grid, &task);
 }
 
 static void multiply_few(const cuda_experts *w, const pc__cuda_linear *linear, const uint64_t *list,
@@ -261,7 +266,9 @@ static void multiply_few(const cuda_experts *w, const pc__cuda_linear *linear, c
                                    .out = (uint32_t)linear->out};
     pc__cuda_grid grid = {(task.out + PC__CUDA_EXPERT_OUT - 1) / PC__CUDA_EXPERT_OUT, count, 1};
     pc__cuda_launch(pc__cuda_stream_of(w->stream),
-                    linear->dtype == PC_DTYPE_F32 ? &k->expert_linear_f32 : &k->expert_linear_bf16,
+                    linear->dtype == PC_DTYPE_F32    ? &k->expert_linear_f32
+                    : linear->dtype == PC_DTYPE_BF16 ? &k->expert_linear_bf16
+                                                     : &k->expert_linear_f16,
                     grid, &task);
 }
 
@@ -294,7 +301,7 @@ static void multiply(const cuda_experts *w, part_of part, expert_inputs *in, flo
     uint64_t *list = list_experts(w, part);
     if (!linear->gemm)
         multiply_quantised(w, linear, list, in, y);
-    else if (in->rounded && linear->dtype == PC_DTYPE_BF16)
+    else if (in->rounded)
         multiply_many(w, linear, list, in, y);
     else
         multiply_few(w, linear, list, in, y);

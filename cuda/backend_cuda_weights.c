@@ -11,7 +11,7 @@ enum { CHUNK_BYTES = 8 << 20, PIECE_ROWS = 16 };
 
 /* ------------------------------------------------------------------- rows */
 
-/* Rows of a matrix, in fp32 or bf16. */
+/* Rows of a matrix, in fp32, bf16 or fp16. */
 typedef struct filling {
     const pc__weight_source *source;
     size_t dim;
@@ -179,7 +179,7 @@ pc_status pc__cuda_op_linear_new(pc__linear **out, pc__backend *backend, size_t 
     linear->backend = backend;
     linear->out = out_features;
     linear->in = in_features;
-    linear->dtype = compute == PC_DTYPE_BF16 ? PC_DTYPE_BF16 : PC_DTYPE_F32;
+    linear->dtype = compute == PC_DTYPE_BF16 || compute == PC_DTYPE_F16 ? compute : PC_DTYPE_F32;
     linear->code_bytes = compute == PC_DTYPE_I16 ? 2 : 1;
     pc_status status = make_layer(linear, source, bias);
     if (status < 0) {
@@ -209,13 +209,16 @@ typedef struct cuda_table { /* what a pc__table is here */
     pc__backend *backend;
     size_t rows, dim;
     uint32_t dtype;
-    void *data;
+    void *data;                   /* NULL: the rows are those of `layer` */
+    const pc__cuda_linear *layer; /* or NULL */
+    pc__linear *own;              /* the layer, if it belongs to the table; or NULL */
 } cuda_table;
 
 static void free_table(cuda_table *table)
 {
     pc__backend *backend = table->backend;
     backend->ops->give(backend, table->data);
+    pc__cuda_op_linear_free(table->own);
     pc__free(&backend->context->mem, table);
 }
 
@@ -224,20 +227,49 @@ static const cuda_table *table_of(const pc__table *table)
     return (const cuda_table *)(const void *)table;
 }
 
+static cuda_table *new_table(pc__backend *backend, size_t rows, size_t dim, uint32_t dtype)
+{
+    cuda_table *table = pc__calloc(&backend->context->mem, 1, sizeof *table);
+    if (table)
+        *table = (cuda_table){.backend = backend, .rows = rows, .dim = dim, .dtype = dtype};
+    return table;
+}
+
+static pc_status fill_table(cuda_table *table, const pc__weight_source *source)
+{
+    if (!source->format.bits)
+        return rows_to_device(table->backend, source, table->rows, table->dim, table->dtype,
+                              &table->data);
+    PC__TRY_RETURN(pc__cuda_op_linear_new(&table->own, table->backend, table->rows, table->dim,
+                                          PC_DTYPE_I8, source, NULL));
+    table->layer = pc__cuda_linear_of(table->own);
+    return PC_OK;
+}
+
 pc_status pc__cuda_op_table_new(pc__table **out, pc__backend *backend, size_t rows, size_t dim,
                                 uint32_t dtype, const pc__weight_source *source)
 {
-    cuda_table *table = pc__calloc(&backend->context->mem, 1, sizeof *table);
+    cuda_table *table = new_table(backend, rows, dim, dtype);
     *out = NULL;
     if (!table)
         return PC_ERR_NOMEM;
-    *table = (cuda_table){backend, rows, dim, dtype, NULL};
-    pc_status status = rows_to_device(backend, source, rows, dim, dtype, &table->data);
+    pc_status status = fill_table(table, source);
     if (status < 0)
         free_table(table);
     else
         *out = (pc__table *)table;
     return status;
+}
+
+pc_status pc__cuda_op_table_of(pc__table **out, pc__backend *backend, const pc__linear *linear)
+{
+    const pc__cuda_linear *layer = pc__cuda_linear_of(linear);
+    cuda_table *table = new_table(backend, layer->out, layer->in, layer->dtype);
+    *out = (pc__table *)table;
+    if (!table)
+        return PC_ERR_NOMEM;
+    table->layer = layer;
+    return PC_OK;
 }
 
 void pc__cuda_op_table_free(pc__table *table)
@@ -248,23 +280,55 @@ void pc__cuda_op_table_free(pc__table *table)
 size_t pc__cuda_op_table_bytes(const pc__table *table)
 {
     const cuda_table *t = table_of(table);
-    return t->rows * t->dim * element_of(t->dtype);
+    return t->own    ? pc__cuda_op_linear_bytes(t->own)
+           : t->data ? t->rows * t->dim * element_of(t->dtype)
+                     : 0;
+}
+
+static void look_up_quantised(pc__stream *stream, const pc__cuda_linear *layer,
+                              const uint32_t *list, size_t rows, uint32_t add, float *x)
+{
+    pc__cuda_quantised_lookup task = {.panels = layer->weights,
+                                      .row = list,
+                                      .x = x,
+                                      .panel_bytes = layer->panel_bytes,
+                                      .rows = (uint32_t)rows,
+                                      .groups = (uint32_t)layer->groups,
+                                      .bits = layer->format.bits,
+                                      .group = layer->format.group,
+                                      .zero = layer->format.zero,
+                                      .minimum = layer->format.minimum,
+                                      .half = layer->format.half,
+                                      .add = add};
+    pc__cuda_launch_rows(stream, &pc__cuda_dense.lookup_quantised, rows, &task);
+}
+
+static void look_up_plain(pc__stream *stream, const cuda_table *table, const uint32_t *list,
+                          size_t rows, uint32_t add, float *x)
+{
+    const pc__cuda_dense_kernels *k = &pc__cuda_dense;
+    pc__cuda_lookup task = {.table = table->layer ? table->layer->weights : table->data,
+                            .row = list,
+                            .x = x,
+                            .rows = (uint32_t)rows,
+                            .dim = (uint32_t)table->dim,
+                            .scale = 1.0f,
+                            .add = add};
+    pc__cuda_launch_rows(stream,
+                         table->dtype == PC_DTYPE_F32    ? &k->lookup_f32
+                         : table->dtype == PC_DTYPE_BF16 ? &k->lookup_bf16
+                                                         : &k->lookup_f16,
+                         rows, &task);
 }
 
 void pc__cuda_op_look_up(pc__stream *stream, const pc__table *table, const uint32_t *row,
                          size_t rows, int add, pc__floats *x)
 {
-    const pc__cuda_dense_kernels *k = &pc__cuda_dense;
+    const cuda_table *t = table_of(table);
     uint32_t *list = pc__cuda_list(stream, row, rows * sizeof *row);
-    pc__cuda_lookup task = {.table = table_of(table)->data,
-                            .row = list,
-                            .x = pc__cuda_floats(x),
-                            .rows = (uint32_t)rows,
-                            .dim = (uint32_t)table_of(table)->dim,
-                            .scale = 1.0f,
-                            .add = (uint32_t)(add != 0)};
-    pc__cuda_launch_rows(stream,
-                         table_of(table)->dtype == PC_DTYPE_F32 ? &k->lookup_f32 : &k->lookup_bf16,
-                         rows, &task);
+    if (t->layer && !t->layer->gemm)
+        look_up_quantised(stream, t->layer, list, rows, add != 0, pc__cuda_floats(x));
+    else
+        look_up_plain(stream, t, list, rows, add != 0, pc__cuda_floats(x));
     pc__cuda_done_with(stream, list);
 }

@@ -18,6 +18,8 @@
 #define PC__CUDA_DENSE_KERNELS(X)                                                                  \
     X(lookup_f32, pc__cuda_lookup, PC__CUDA_ROW_THREADS, 0)                                        \
     X(lookup_bf16, pc__cuda_lookup, PC__CUDA_ROW_THREADS, 0)                                       \
+    X(lookup_f16, pc__cuda_lookup, PC__CUDA_ROW_THREADS, 0)                                        \
+    X(lookup_quantised, pc__cuda_quantised_lookup, PC__CUDA_QUANTISED_LOOKUP_THREADS, 0)           \
     X(neighbours, pc__cuda_neighbours_task, PC__CUDA_ROW_THREADS, 0)                               \
     X(scale_rows, pc__cuda_scale_rows_task, PC__CUDA_ROW_THREADS, 0)                               \
     X(norm_warp, pc__cuda_norm, PC__CUDA_NORM_WARP_THREADS, 0)                                     \
@@ -40,6 +42,8 @@
     X(expert_linear_bf16, pc__cuda_expert_linear, PC__CUDA_EXPERT_THREADS, PC__CUDA_EXPERT_SHARED) \
     X(expert_linear_f16, pc__cuda_expert_linear, PC__CUDA_EXPERT_THREADS, PC__CUDA_EXPERT_SHARED)  \
     X(expert_many_bf16, pc__cuda_expert_many, PC__CUDA_EXPERT_MANY_THREADS,                        \
+      PC__CUDA_EXPERT_MANY_SHARED)                                                                 \
+    X(expert_many_f16, pc__cuda_expert_many, PC__CUDA_EXPERT_MANY_THREADS,                         \
       PC__CUDA_EXPERT_MANY_SHARED)                                                                 \
     X(convert_bf16, pc__cuda_convert_task, PC__CUDA_CONVERT_THREADS, 0)                            \
     X(convert_f16, pc__cuda_convert_task, PC__CUDA_CONVERT_THREADS, 0)                             \

@@ -8,10 +8,10 @@
  * weights' format (fp16: above 65504 they become that), sums are fp32 in an order that depends on
  * `in` alone; in tensor cores each step may drop what lies below the last place.
  *
- * pc__cuda_expert_many_bf16: the same products, with the same bits, for many rows an expert, of
- * bf16 weights and rows that were rounded before (convert.h). PC__CUDA_EXPERT_MANY_THREADS threads
- * and PC__CUDA_EXPERT_MANY_SHARED bytes of shared memory for each PC__CUDA_EXPERT_TILE outputs (x)
- * and rows of one expert (y). The host does not know how many rows an expert has:
+ * pc__cuda_expert_many_bf16, _f16: the same products, with the same bits, for many rows an expert,
+ * which were rounded to the format of the weights before (convert.h). PC__CUDA_EXPERT_MANY_THREADS
+ * threads and PC__CUDA_EXPERT_MANY_SHARED bytes of shared memory for each PC__CUDA_EXPERT_TILE
+ * outputs (x) and rows of one expert (y). The host does not know how many rows an expert has:
  * pc__cuda_expert_tiles is the most that there can be, and a block without rows ends at once.
  *
  * pc__cuda_expert_sum: a block of PC__CUDA_EXPERT_THREADS threads for each row. The order is that
@@ -51,7 +51,7 @@ typedef struct pc__cuda_expert_linear {
 typedef struct pc__cuda_expert_many {
     const uint64_t *weights; /* as above; `in` is a multiple of 8 */
     const uint64_t *bias;
-    const uint16_t *x; /* bf16 [any][in], at a multiple of 16 bytes */
+    const uint16_t *x; /* [any][in] as the weights, at a multiple of 16 bytes */
     const uint32_t *row, *first;
     float *y;
     uint32_t experts, in, out;

@@ -61,9 +61,6 @@ template <class FORMAT> struct half_weights {
         return make_uint4(word[0], word[1], word[2], word[3]);
     }
 
-    static __device__ __forceinline__ void multiply(float (&d)[4], const uint32_t (&a)[4],
-                                                    uint32_t b0, uint32_t b1);
-
     // Rounds the chunk's inputs of up to `most` rows into shared memory.
     static __device__ __forceinline__ void stage(const row_tile &tile, uint32_t chunk,
                                                  uint32_t most, uint8_t *shared)
@@ -91,28 +88,12 @@ template <class FORMAT> struct half_weights {
 #pragma unroll
             for (int e = 0; e < EIGHTS; e++) {
                 uint4 b = load16(shared + (e * 8 + group) * STRIDE + (at + k) * 2);
-                multiply(d[e], {low.x, high.x, low.y, high.y}, b.x, b.y);
-                multiply(d[e], {low.z, high.z, low.w, high.w}, b.z, b.w);
+                FORMAT::multiply(d[e], {low.x, high.x, low.y, high.y}, b.x, b.y);
+                FORMAT::multiply(d[e], {low.z, high.z, low.w, high.w}, b.z, b.w);
             }
         }
     }
 };
-
-template <>
-__device__ __forceinline__ void half_weights<pc__bf16>::multiply(float (&d)[4],
-                                                                 const uint32_t (&a)[4],
-                                                                 uint32_t b0, uint32_t b1)
-{
-    mma_bf16(d, a, b0, b1);
-}
-
-template <>
-__device__ __forceinline__ void half_weights<pc__f16>::multiply(float (&d)[4],
-                                                                const uint32_t (&a)[4], uint32_t b0,
-                                                                uint32_t b1)
-{
-    mma_f16(d, a, b0, b1);
-}
 
 __device__ __forceinline__ void put(const row_tile &tile, uint32_t out, uint32_t r, float y)
 {

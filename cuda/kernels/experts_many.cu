@@ -16,7 +16,7 @@ static_assert(STAGES * 2 * SIDE == PC__CUDA_EXPERT_MANY_SHARED, "room of the rin
 
 using many_tile = pc__expert_tile<TILE>;
 
-struct many {
+template <class FORMAT> struct many {
     const pc__cuda_expert_many &t;
     const many_tile &tile;
     uint32_t rows, out;                          // out: the first output of the block
@@ -88,8 +88,8 @@ struct many {
             uint4 low = load16(w + m * 16 * ROW), high = load16(w + (m * 16 + 8) * ROW);
 #pragma unroll
             for (uint32_t e = 0; e < 4; e++) {
-                mma_bf16(d[m][e], {low.x, high.x, low.y, high.y}, x8[e].x, x8[e].y);
-                mma_bf16(d[m][e], {low.z, high.z, low.w, high.w}, x8[e].z, x8[e].w);
+                FORMAT::multiply(d[m][e], {low.x, high.x, low.y, high.y}, x8[e].x, x8[e].y);
+                FORMAT::multiply(d[m][e], {low.z, high.z, low.w, high.w}, x8[e].z, x8[e].w);
             }
         }
     }
@@ -133,12 +133,23 @@ struct many {
     }
 };
 
+template <class FORMAT> __device__ __forceinline__ void run_many(const pc__cuda_expert_many &t)
+{
+    many_tile tile(t.first, t.experts, blockIdx.y);
+    if (tile.from < tile.end)
+        many<FORMAT>(t, tile).run();
+}
+
 } // namespace
 
 extern "C" __global__ void __launch_bounds__(PC__CUDA_EXPERT_MANY_THREADS, 2)
     pc__cuda_expert_many_bf16(PARAM pc__cuda_expert_many t)
 {
-    many_tile tile(t.first, t.experts, blockIdx.y);
-    if (tile.from < tile.end)
-        many(t, tile).run();
+    run_many<pc__bf16>(t);
+}
+
+extern "C" __global__ void __launch_bounds__(PC__CUDA_EXPERT_MANY_THREADS, 2)
+    pc__cuda_expert_many_f16(PARAM pc__cuda_expert_many t)
+{
+    run_many<pc__f16>(t);
 }

@@ -17,7 +17,8 @@
  * whose panels it reads once for so many of its rows. pc__cuda_quantised_many: a block of
  * PC__CUDA_QUANTISED_MANY_THREADS threads for each 4 panels (x), 32 rows (y), and layer (z).
  * pc__cuda_quantised_experts_many: the same, with 32 rows of one expert (y), of which there may be
- * fewer than blocks (pc__cuda_expert_tiles). */
+ * fewer than blocks (pc__cuda_expert_tiles). pc__cuda_lookup_quantised: a block of
+ * PC__CUDA_QUANTISED_LOOKUP_THREADS threads for each row that is looked up. */
 #ifndef PC_CUDA_KERNELS_QUANTISED_H
 #define PC_CUDA_KERNELS_QUANTISED_H
 
@@ -27,6 +28,7 @@ enum {
     PC__CUDA_QUANTISE_THREADS = 128,
     PC__CUDA_QUANTISE_SHARED = 64,
     PC__CUDA_QUANTISED_THREADS = 256,
+    PC__CUDA_QUANTISED_LOOKUP_THREADS = 128,
     PC__CUDA_QUANTISED_MANY_THREADS = 128,
     PC__CUDA_QUANTISED_ROWS = 32,
     PC__CUDA_QUANTISED_PARTS = 4,
@@ -80,6 +82,20 @@ typedef struct pc__cuda_quantised_experts {
     uint32_t experts;
     uint32_t unused;
 } pc__cuda_quantised_experts;
+
+/* x[r] = the weights of output row[r], with `add` x[r] += them: each operation rounded, with the
+ * CPU's bits. */
+typedef struct pc__cuda_quantised_lookup {
+    const uint8_t *panels;
+    const uint32_t *row; /* [rows] */
+    float *x;            /* [rows][groups * group] */
+    uint64_t panel_bytes;
+    uint32_t rows, groups;
+    uint32_t bits, group; /* pc__cuda_panel_format */
+    int32_t zero;
+    uint32_t minimum, half;
+    uint32_t add;
+} pc__cuda_quantised_lookup;
 
 /* Sizes of the quantised rows. */
 static inline uint64_t pc__cuda_codes_bytes(uint64_t rows, uint64_t in)

@@ -20,7 +20,7 @@ struct f32_table {
     }
 };
 
-struct bf16_table {
+template <class FORMAT> struct half_table {
     static __device__ bool aligned(const void *table, uint32_t dim)
     {
         return dim % 4 == 0 && ((uintptr_t)table & 7) == 0;
@@ -28,12 +28,12 @@ struct bf16_table {
     static __device__ pc__four four(const void *table, uint64_t at)
     {
         uint2 w = load8((const uint16_t *)table + at);
-        return pc__four{{float_of_bf16((uint16_t)w.x), float_of_bf16((uint16_t)(w.x >> 16)),
-                         float_of_bf16((uint16_t)w.y), float_of_bf16((uint16_t)(w.y >> 16))}};
+        return pc__four{{FORMAT::to(w.x & 0xffffu), FORMAT::to(w.x >> 16),
+                         FORMAT::to(w.y & 0xffffu), FORMAT::to(w.y >> 16)}};
     }
     static __device__ float one(const void *table, uint64_t at)
     {
-        return float_of_bf16((uint16_t)((const uint16_t *)table)[at]);
+        return FORMAT::to(((const uint16_t *)table)[at]);
     }
 };
 
@@ -72,7 +72,13 @@ extern "C" __global__ void __launch_bounds__(PC__CUDA_ROW_THREADS)
 extern "C" __global__ void __launch_bounds__(PC__CUDA_ROW_THREADS)
     pc__cuda_lookup_bf16(PARAM pc__cuda_lookup t)
 {
-    lookup<bf16_table>(t);
+    lookup<half_table<pc__bf16>>(t);
+}
+
+extern "C" __global__ void __launch_bounds__(PC__CUDA_ROW_THREADS)
+    pc__cuda_lookup_f16(PARAM pc__cuda_lookup t)
+{
+    lookup<half_table<pc__f16>>(t);
 }
 
 extern "C" __global__ void __launch_bounds__(PC__CUDA_ROW_THREADS)

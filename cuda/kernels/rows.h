@@ -12,10 +12,10 @@
 
 enum { PC__CUDA_ROW_THREADS = 128 };
 
-/* pc__cuda_lookup_f32, pc__cuda_lookup_bf16: x[r] = table[row[r]] * scale, with `add` x[r] += that.
+/* pc__cuda_lookup_f32, _bf16, _f16: x[r] = table[row[r]] * scale, with `add` x[r] += that.
  * Also gathers rows of activations. */
 typedef struct pc__cuda_lookup {
-    const void *table;   /* [any][dim] fp32 or bf16 */
+    const void *table;   /* [any][dim] */
     const uint32_t *row; /* [rows] */
     float *x;            /* [rows][dim]; does not overlap the table */
     uint32_t rows, dim;

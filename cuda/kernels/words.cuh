@@ -64,8 +64,13 @@ __device__ __forceinline__ uint32_t pc__to_f16(float x)
     return size >= 0x477fe000u ? sign | 0x7bffu : f16_of(x);
 }
 
-// The 16-bit formats as types, for templates.
+// The 16-bit formats as types, for templates. multiply: one product of a warp on the tensor cores.
 struct pc__bf16 {
+    static __device__ __forceinline__ void multiply(float (&d)[4], const uint32_t (&a)[4],
+                                                    uint32_t b0, uint32_t b1)
+    {
+        mma_bf16(d, a, b0, b1);
+    }
     static __device__ __forceinline__ uint32_t from(float x)
     {
         return pc__to_bf16(x);
@@ -77,6 +82,11 @@ struct pc__bf16 {
 };
 
 struct pc__f16 {
+    static __device__ __forceinline__ void multiply(float (&d)[4], const uint32_t (&a)[4],
+                                                    uint32_t b0, uint32_t b1)
+    {
+        mma_f16(d, a, b0, b1);
+    }
     static __device__ __forceinline__ uint32_t from(float x)
     {
         return pc__to_f16(x);

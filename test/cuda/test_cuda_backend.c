@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "cuda/backend_cuda.h"
+#include "attn/half.h"
 #include "attn/kv_device.h"
 #include "block_formats.h"
 #include "cuda_testing.h"
@@ -26,6 +27,7 @@ typedef struct op_case {
     double most;          /* error, of 1 + |value|; 0: equal bits */
     size_t rows, dim, other;
     int kind;
+    int halves;                /* 1: inputs are numbers of fp16 */
     const pc__table *table[2]; /* of the CPU, of the device */
 } op_case;
 
@@ -68,8 +70,11 @@ static void compare(const op_case *c)
     float *in[ARRAYS];
     double worst = 0;
     size_t wrong = 0;
-    for (int i = 0; i < ARRAYS; i++)
+    for (int i = 0; i < ARRAYS; i++) {
         in[i] = random_floats(c->count[i]);
+        for (size_t k = 0; c->halves && k < c->count[i]; k++)
+            in[i][k] = pc__half_to(pc__half_from(in[i][k]));
+    }
     float *want = compute(cpu, c, in), *got = compute(cuda, c, in);
     for (size_t i = 0; i < c->count[c->out]; i++) {
         double error = fabs((double)want[i] - (double)got[i]) / (1 + fabs((double)want[i]));
@@ -380,24 +385,43 @@ static void storing(uint32_t dtype)
 
 /* ------------------------------------------------------------------- weights */
 
-static void look_ups(uint32_t dtype)
+static void compare_tables(const pc__table *here, const pc__table *there, size_t dim)
 {
-    placed_weights w = {.in = 36, .seed = 3};
-    pc__weight_source source = placed_weights_source(&w);
-    pc__table *here, *there;
-    CHECK_OK(cpu->ops->table_new(&here, cpu, 50, w.in, dtype, &source));
-    CHECK_OK(cuda->ops->table_new(&there, cuda, 50, w.in, dtype, &source));
-    CHECK_INT(cuda->ops->table_bytes(there), cpu->ops->table_bytes(here));
     for (int add = 0; add < 2; add++)
         compare(&(op_case){.name = "look_up",
                            .run = run_look_up,
-                           .count = {9 * 36},
+                           .count = {9 * dim},
                            .rows = 50,
-                           .dim = 36,
+                           .dim = dim,
                            .kind = add,
                            .table = {here, there}});
+}
+
+/* A table, and one of the rows of a layer, which has no memory of its own. */
+static void look_ups(uint32_t dtype, int format)
+{
+    placed_weights w = {.in = format >= 0 ? formats[format].block * 3 : 36,
+                        .seed = 3,
+                        .stored = dtype == PC_DTYPE_F16 ? dtype : 0};
+    if (format >= 0)
+        w.format = formats[format];
+    pc__weight_source source = placed_weights_source(&w);
+    pc__table *here, *there, *shared;
+    pc__linear *layer;
+    CHECK_OK(cpu->ops->table_new(&here, cpu, 50, w.in, w.stored ? PC_DTYPE_F32 : dtype, &source));
+    CHECK_OK(cuda->ops->table_new(&there, cuda, 50, w.in, dtype, &source));
+    CHECK_OK(cuda->ops->linear_new(&layer, cuda, 50, w.in, dtype, &source, NULL));
+    CHECK_OK(cuda->ops->table_of(&shared, cuda, layer));
+    if (format < 0)
+        CHECK_INT(cuda->ops->table_bytes(there), cpu->ops->table_bytes(here));
+    CHECK_INT(cuda->ops->table_bytes(there), cuda->ops->linear_bytes(layer));
+    CHECK_INT(cuda->ops->table_bytes(shared), 0);
+    compare_tables(here, there, w.in);
+    compare_tables(here, shared, w.in);
     cpu->ops->table_free(here);
     cuda->ops->table_free(there);
+    cuda->ops->table_free(shared);
+    cuda->ops->linear_free(layer);
 }
 
 /* ------------------------------------------------------------------- linear layers */
@@ -439,6 +463,7 @@ static void linears(size_t in, size_t out, uint32_t compute, int format, size_t 
                                .count = {n * in + 1, n * out * count + 1, out},
                                .out = 1,
                                .most = format >= 0 ? 0 : 1e-5,
+                               .halves = compute == PC_DTYPE_F16,
                                .rows = n,
                                .dim = in,
                                .other = count,
@@ -524,7 +549,8 @@ static void run_experts(pc__stream *stream, const op_case *c, pc__floats **array
 }
 
 /* Between two products a sum that is off in its last place may be rounded the other way: to another
- * bf16, which is 2^-8 of an input, or to another code of 16 bits. */
+ * bf16, which is 2^-8 of an input, or to another code of 16 bits. The CPU rounds nothing to fp16:
+ * each of the 96 inputs of the second product, some up to 10, may be off by 2^-12 of itself. */
 static void experts_with(const pc__expert_config *config, uint32_t compute, int format, int gated,
                          size_t least, size_t most)
 {
@@ -536,7 +562,9 @@ static void experts_with(const pc__expert_config *config, uint32_t compute, int 
                      .count = {n * HIDDEN, n * (EXPERTS + 2 * USED), n * HIDDEN},
                      .most = format >= 0                ? 2e-4
                              : compute == PC_DTYPE_BF16 ? 8e-3
+                             : compute == PC_DTYPE_F16  ? 1.6e-2
                                                         : 2e-5,
+                     .halves = compute == PC_DTYPE_F16,
                      .rows = n,
                      .dim = HIDDEN,
                      .kind = config->shared};
@@ -687,21 +715,26 @@ static void operations(void)
     storing(PC_DTYPE_F32);
     storing(PC_DTYPE_BF16);
     storing(PC_DTYPE_F16);
-    look_ups(PC_DTYPE_F32);
-    look_ups(PC_DTYPE_BF16);
+    for (uint32_t dtype = PC_DTYPE_F32; dtype <= PC_DTYPE_F16; dtype++)
+        look_ups(dtype, -1);
+    for (int format = 0; format < FORMATS; format++)
+        look_ups(PC_DTYPE_I8, format);
     linears(64, 96, PC_DTYPE_F32, -1, 4);
     linears(64, 96, PC_DTYPE_BF16, -1, 2);
+    linears(64, 96, PC_DTYPE_F16, -1, 2);
     linears(40, 3, PC_DTYPE_F32, -1, 1);
     for (int format = 0; format < FORMATS; format++)
         linears(formats[format].block * 3, 40, format % 2 ? PC_DTYPE_I8 : PC_DTYPE_I16, format, 3);
     for (int shared = 0; shared < 3; shared++) {
         experts(PC_DTYPE_F32, -1, 1, shared);
         experts(PC_DTYPE_BF16, -1, shared == 1, shared);
+        experts(PC_DTYPE_F16, -1, shared == 1, shared);
     }
     choices();
     experts(PC_DTYPE_I16, 1, 1, 2);
     experts(PC_DTYPE_I16, 0, 0, 0);
     experts_of(PC_DTYPE_BF16, -1, 1, 2, 101, 121); /* many rows an expert */
+    experts_of(PC_DTYPE_F16, -1, 1, 2, 101, 101);
     experts_of(PC_DTYPE_I16, 1, 1, 0, 101, 101);
     linears(64, 200, PC_DTYPE_I16, 0, 1); /* work for blocks of many rows */
     linears(64, 200, PC_DTYPE_I8, 1, 2);

@@ -24,7 +24,7 @@ void pc__cuda_route_choice(pc__cuda_route_choice_task), pc__cuda_route(pc__cuda_
     pc__cuda_expert_linear_bf16(pc__cuda_expert_linear),
     pc__cuda_expert_linear_f16(pc__cuda_expert_linear),
     pc__cuda_expert_linear_f32(pc__cuda_expert_linear),
-    pc__cuda_expert_many_bf16(pc__cuda_expert_many);
+    pc__cuda_expert_many_bf16(pc__cuda_expert_many), pc__cuda_expert_many_f16(pc__cuda_expert_many);
 }
 
 namespace {
@@ -165,19 +165,22 @@ void launch_linear(int format, const pc__cuda_expert_linear &t)
 }
 
 // The same products by the kernel for many rows: equal bits.
-void many(const pc__cuda_expert_linear &t, uint32_t entries, size_t rows)
+void many(int format, const pc__cuda_expert_linear &t, uint32_t entries, size_t rows)
 {
     device<uint16_t> x("rounded", rows * t.in);
     device<float> y("y of many", entries * t.out, gpu_model::UNWRITTEN);
     uint32_t wrong = 0;
-    x.fill([&](size_t i) { return pc__bf16_from(t.x[i]); });
+    x.fill([&](size_t i) { return format ? pc__half_from(t.x[i]) : pc__bf16_from(t.x[i]); });
     pc__cuda_expert_many task = {t.weights, t.bias,    x.data(), t.row, t.first,
                                  y.data(),  t.experts, t.in,     t.out, 0};
-    run_kernel<pc__cuda_expert_many_bf16>(
-        task,
-        {(t.out + PC__CUDA_EXPERT_TILE - 1) / PC__CUDA_EXPERT_TILE,
-         pc__cuda_expert_tiles(entries, t.experts, PC__CUDA_EXPERT_TILE)},
-        PC__CUDA_EXPERT_MANY_THREADS, PC__CUDA_EXPERT_MANY_SHARED);
+    gpu_model::extent grid = {(t.out + PC__CUDA_EXPERT_TILE - 1) / PC__CUDA_EXPERT_TILE,
+                              pc__cuda_expert_tiles(entries, t.experts, PC__CUDA_EXPERT_TILE)};
+    if (format == 0)
+        run_kernel<pc__cuda_expert_many_bf16>(task, grid, PC__CUDA_EXPERT_MANY_THREADS,
+                                              PC__CUDA_EXPERT_MANY_SHARED);
+    else
+        run_kernel<pc__cuda_expert_many_f16>(task, grid, PC__CUDA_EXPERT_MANY_THREADS,
+                                             PC__CUDA_EXPERT_MANY_SHARED);
     for (size_t i = 0; i < y.size; i++)
         wrong += !same(y[i], t.y[i]);
     CHECK_INT(wrong, 0);
@@ -234,8 +237,8 @@ void linear(random_numbers &random, int format, std::vector<uint32_t> rows, uint
                 wrong += !(fabs((double)y[i * out + o] - sum) <= (in / 16 + 16) * 0x1p-24 * size);
             }
     CHECK_INT(wrong, 0);
-    if (format == 0 && in % 8 == 0)
-        many(t, entries, ROWS);
+    if (format < 2 && in % 8 == 0)
+        many(format, t, entries, ROWS);
     for (uint32_t e = 0; e < experts && rows[e] > 1; e++) { // its last row alone
         uint32_t last = first[e + 1] - 1;
         for (uint32_t i = 0; i <= experts; i++)

@@ -11,6 +11,7 @@ extern "C" {
 
 extern "C" {
 void pc__cuda_lookup_f32(pc__cuda_lookup), pc__cuda_lookup_bf16(pc__cuda_lookup),
+    pc__cuda_lookup_f16(pc__cuda_lookup),
     pc__cuda_neighbours(pc__cuda_neighbours_task), pc__cuda_scale_rows(pc__cuda_scale_rows_task),
     pc__cuda_scale(pc__cuda_flat), pc__cuda_clip(pc__cuda_flat), pc__cuda_cap(pc__cuda_flat),
     pc__cuda_add(pc__cuda_flat);
@@ -23,9 +24,22 @@ float number(float x)
     return x;
 }
 
-float number(uint16_t x)
+struct bf16 {
+    uint16_t bits;
+};
+
+struct f16 {
+    uint16_t bits;
+};
+
+float number(bf16 x)
 {
-    return pc__bf16_to(x);
+    return pc__bf16_to(x.bits);
+}
+
+float number(f16 x)
+{
+    return pc__half_to(x.bits);
 }
 
 void set_number(float &to, float x)
@@ -33,9 +47,14 @@ void set_number(float &to, float x)
     to = x;
 }
 
-void set_number(uint16_t &to, float x)
+void set_number(bf16 &to, float x)
 {
-    to = pc__bf16_from(x);
+    to.bits = pc__bf16_from(x);
+}
+
+void set_number(f16 &to, float x)
+{
+    to.bits = pc__half_from(x);
 }
 
 template <auto kernel, class T>
@@ -72,7 +91,8 @@ void look_ups(random_numbers &random)
     for (const uint32_t *s : shapes)
         for (uint32_t add = 0; add < 2; add++) {
             look_up<pc__cuda_lookup_f32, float>(random, s[0], s[1], add ? 1.0f : 45.25f, add);
-            look_up<pc__cuda_lookup_bf16, uint16_t>(random, s[0], s[1], add ? 0.3f : 1.0f, add);
+            look_up<pc__cuda_lookup_bf16, bf16>(random, s[0], s[1], add ? 0.3f : 1.0f, add);
+            look_up<pc__cuda_lookup_f16, f16>(random, s[0], s[1], add ? 0.3f : 1.0f, add);
         }
 }
 

@@ -22,17 +22,29 @@ static void give(pc__backend *backend, void *memory)
     pc__cuda_pool_give(pc__cuda_backend_of(backend)->pool, memory);
 }
 
+/* What idle streams keep, then mirrors. */
+static int spare(void *user, size_t bytes)
+{
+    pc__cuda_backend *b = user;
+    int any = 0;
+    pthread_mutex_lock(&b->idle_lock);
+    for (pc__cuda_backend_stream *stream = b->idle; stream; stream = stream->next)
+        any |= pc__cuda_scratch_drop(stream->cuda);
+    pthread_mutex_unlock(&b->idle_lock);
+    return any || pc__kv_mirrors_drop(&b->base, bytes);
+}
+
 /* ------------------------------------------------------------------- streams */
 
 static pc__cuda_backend_stream *take_idle(pc__cuda_backend *b)
 {
-    pthread_mutex_lock(&b->lock);
+    pthread_mutex_lock(&b->idle_lock);
     pc__cuda_backend_stream *stream = b->idle;
     if (stream) {
         b->idle = stream->next;
         b->idle_count--;
     }
-    pthread_mutex_unlock(&b->lock);
+    pthread_mutex_unlock(&b->idle_lock);
     return stream;
 }
 
@@ -73,14 +85,14 @@ static void stream_free(pc__stream *stream)
     pc__cuda_backend *b = pc__cuda_backend_of(stream->backend);
     pc__cuda_backend_stream *s = (pc__cuda_backend_stream *)stream;
     int kept = finish(stream) == PC_OK;
-    pthread_mutex_lock(&b->lock);
+    pthread_mutex_lock(&b->idle_lock);
     kept = kept && b->idle_count < IDLE_STREAMS;
     if (kept) {
         s->next = b->idle;
         b->idle = s;
         b->idle_count++;
     }
-    pthread_mutex_unlock(&b->lock);
+    pthread_mutex_unlock(&b->idle_lock);
     if (!kept)
         drop_stream(b, s);
 }
@@ -129,6 +141,7 @@ static void close_parts(pc__cuda_backend *b)
     pc__cuda_pool_free(b->pool);
     pc__cuda_device_free(b->device);
     pthread_mutex_destroy(&b->lock);
+    pthread_mutex_destroy(&b->idle_lock);
     pc__free(&b->base.context->mem, b);
 }
 
@@ -185,6 +198,7 @@ static pc_status open_parts(pc__cuda_backend *b, size_t limit)
     const pc_allocator *mem = &b->base.context->mem;
     PC__TRY_RETURN(pc__cuda_device_new(&b->device, mem, number));
     PC__TRY_RETURN(pc__cuda_pool_new(&b->pool, b->device, limit));
+    pc__cuda_pool_set_spare(b->pool, spare, b);
     return pc__cuda_dense_prepare(b->device);
 }
 
@@ -212,6 +226,7 @@ pc_status pc__cuda_backend_new(pc__backend **out, pc_context *context, size_t li
                             .context = context,
                             .limits = pc__cuda_plan_limits};
     pthread_mutex_init(&b->lock, NULL);
+    pthread_mutex_init(&b->idle_lock, NULL);
     pc_status status = open_parts(b, limit);
     if (status < 0)
         close_parts(b);

@@ -19,11 +19,12 @@ typedef struct pc__cuda_backend {
     pc__cuda_pool *pool;
     pc__cuda_blas *blas;                                /* NULL: not needed yet */
     pc__cuda_ready attention[PC__CUDA_BACKEND_KERNELS]; /* backend_cuda_attend.h */
-    pthread_mutex_t lock;                               /* of these, and of the next four */
-    struct pc__cuda_backend_stream *idle;               /* streams that are kept */
-    size_t idle_count;
+    pthread_mutex_t lock;                               /* of these, and of the next two */
     struct pc__cuda_visitor *visitors; /* those without a plan, the longest idle first */
     size_t visitor_count;
+    pthread_mutex_t idle_lock;            /* of the next two; also where memory is short */
+    struct pc__cuda_backend_stream *idle; /* streams that are kept */
+    size_t idle_count;
 } pc__cuda_backend;
 
 typedef struct pc__cuda_backend_stream {

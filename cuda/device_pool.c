@@ -11,6 +11,8 @@ struct pc__cuda_pool {
     cudaMemPool_t memory;
     cudaStream_t order;
     size_t limit;
+    pc__cuda_spare_fn spare; /* or NULL */
+    void *user;
 };
 
 static pc_status take(const pc__cuda_pool *pool, size_t bytes, void **out)
@@ -25,6 +27,21 @@ static pc_status take(const pc__cuda_pool *pool, size_t bytes, void **out)
     return status;
 }
 
+void pc__cuda_pool_set_spare(pc__cuda_pool *pool, pc__cuda_spare_fn spare, void *user)
+{
+    pool->spare = spare;
+    pool->user = user;
+}
+
+static pc_status take_or_spare(const pc__cuda_pool *pool, size_t bytes, void **out)
+{
+    pc_status status;
+    do
+        PC__CUDA_ON(pool->device, status, take(pool, bytes, out));
+    while (status == PC_ERR_NOMEM && pool->spare && pool->spare(pool->user, bytes));
+    return status;
+}
+
 pc_status pc__cuda_pool_take(pc__cuda_pool *pool, size_t bytes, void **out)
 {
     pc_status status;
@@ -32,7 +49,7 @@ pc_status pc__cuda_pool_take(pc__cuda_pool *pool, size_t bytes, void **out)
     if (bytes > pool->limit)
         status = pc__fail(PC_ERR_NOMEM, "the limit is %zu bytes", pool->limit);
     else
-        PC__CUDA_ON(pool->device, status, take(pool, bytes, out));
+        status = take_or_spare(pool, bytes, out);
     if (status < 0) {
         pc__fail_in(status, "%zu bytes of device memory", bytes);
         pc__cuda_fail_in(pool->device, status);

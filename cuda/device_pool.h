@@ -21,6 +21,11 @@ pc_status pc__cuda_pool_new(pc__cuda_pool **out, const pc__cuda_device *device, 
 void pc__cuda_pool_free(pc__cuda_pool *pool);
 const pc__cuda_device *pc__cuda_pool_device(const pc__cuda_pool *pool);
 
+/* Who keeps memory that nobody needs: gives back some, of `bytes` if there is so much, and returns
+ * whether it was any. Called by any thread that finds no memory, until there is some. */
+typedef int (*pc__cuda_spare_fn)(void *user, size_t bytes);
+void pc__cuda_pool_set_spare(pc__cuda_pool *pool, pc__cuda_spare_fn spare, void *user);
+
 /* An address of the device, whose contents are undefined; 0 bytes give one too. PC_ERR_NOMEM: none
  * is left below the limit or in the device. */
 pc_status pc__cuda_pool_take(pc__cuda_pool *pool, size_t bytes, void **out);

@@ -29,10 +29,33 @@ void pc__cuda_note(pc__cuda_stream *stream, pc_status status)
         }                                                                      \
     } while (0)
 
+/* Memory of the CPU that the device does not reach by itself. */
+static pc_status find_pageable(const void *pointer, int *pageable)
+{
+    struct cudaPointerAttributes is;
+    PC__TRY_RETURN(PC__CUDA(cudaPointerGetAttributes, (&is, pointer)));
+    *pageable = is.type == cudaMemoryTypeUnregistered;
+    return PC_OK;
+}
+
+static pc_status queue_copy(pc__cuda_stream *stream, void *to, const void *from, size_t bytes)
+{
+    int down, up;
+    PC__TRY_RETURN(find_pageable(to, &down));
+    PC__TRY_RETURN(find_pageable(from, &up));
+    if (down == up)
+        return PC__CUDA(cudaMemcpyAsync, (to, from, bytes, cudaMemcpyDefault, stream->queue));
+    return (up ? pc__cuda_staging_upload
+               : pc__cuda_staging_download)(&stream->staging, stream->queue, to, from, bytes);
+}
+
 void pc__cuda_copy(pc__cuda_stream *stream, void *to, const void *from, size_t bytes)
 {
-    if (bytes)
-        QUEUE(stream, cudaMemcpyAsync, (to, from, bytes, cudaMemcpyDefault, stream->queue));
+    pc_status status = stream->status;
+    if (!bytes || status < 0)
+        return;
+    PC__CUDA_ON(stream->device, status, queue_copy(stream, to, from, bytes));
+    pc__cuda_note(stream, status);
 }
 
 void pc__cuda_copy_rows(pc__cuda_stream *stream, void *to, size_t to_step, const void *from,
@@ -116,11 +139,12 @@ static size_t find_idle(const pc__cuda_stream *stream, size_t bytes)
     return best;
 }
 
-/* Idle blocks go back to the pool. Work that is queued may use them: it must be done. */
-static void drop_idle(pc__cuda_stream *stream)
+int pc__cuda_scratch_drop(pc__cuda_stream *stream)
 {
+    int any = stream->idle_count > 0;
     while (stream->idle_count)
         pc__cuda_pool_give(stream->pool, stream->idle[--stream->idle_count].address);
+    return any;
 }
 
 static pc_status wait_once(const pc__cuda_stream *stream)
@@ -132,14 +156,15 @@ static pc_status wait_once(const pc__cuda_stream *stream)
 
 /* The caller gives memory back after it, even if it failed. So a wait that failed is tried once
  * more, unless the context is lost, in which nothing runs any longer. */
-static pc_status wait_for_queue(const pc__cuda_stream *stream)
+static pc_status wait_for_queue(pc__cuda_stream *stream)
 {
-    pc_status status = wait_once(stream);
-    if (status == PC_OK || status == PC_ERR_DEAD)
-        return status;
-    pc__error_state kept = *pc__fail_state();
-    wait_once(stream);
-    *pc__fail_state() = kept;
+    pc_status status = wait_once(stream), again = status;
+    if (status != PC_OK && status != PC_ERR_DEAD) {
+        pc__error_state kept = *pc__fail_state();
+        again = wait_once(stream);
+        *pc__fail_state() = kept;
+    }
+    (again == PC_OK ? pc__cuda_staging_done : pc__cuda_staging_forget)(&stream->staging);
     return status;
 }
 
@@ -149,7 +174,7 @@ static pc_status take_new(pc__cuda_stream *stream, size_t bytes, void **out)
     if (status != PC_ERR_NOMEM || !stream->idle_count)
         return status;
     PC__TRY_RETURN(wait_for_queue(stream));
-    drop_idle(stream);
+    pc__cuda_scratch_drop(stream);
     return pc__cuda_pool_take(stream->pool, bytes, out);
 }
 
@@ -262,8 +287,6 @@ pc_status pc__cuda_finish(pc__cuda_stream *stream)
 {
     pc_status late = wait_for_queue(stream);
     pc_status status = take_error(stream);
-    if (late == PC_OK)
-        pc__cuda_staging_done(&stream->staging);
     return status < 0 ? status : late;
 }
 
@@ -302,11 +325,12 @@ void pc__cuda_stream_free(pc__cuda_stream *stream)
         return;
     const pc__cuda_device *device = stream->device;
     pc__cuda_caller before;
+    pc__cuda_staging_forget(&stream->staging); /* nobody has waited for it */
     if (stream->own) {
         pc__cuda_event_wait(stream->behind, device);
         wait_for_queue(stream);
     }
-    drop_idle(stream);
+    pc__cuda_scratch_drop(stream);
     if (stream->own && pc__cuda_enter(&before, device) == PC_OK) {
         cudaStreamDestroy(stream->own);
         pc__cuda_leave(&before);

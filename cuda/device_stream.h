@@ -47,8 +47,8 @@ int pc__cuda_stream_rests(const pc__cuda_stream *stream);
 /* Keeps an error of this thread, with its text, if it is the stream's first. */
 void pc__cuda_note(pc__cuda_stream *stream, pc_status status);
 
-/* From any kind of memory to any; neither side may be changed or given back before the copy is
- * done. */
+/* From any kind of memory to any; neither side may be changed or given back before the stream is
+ * done. What goes to pageable memory of the CPU is there after `finish`, not before. */
 void pc__cuda_copy(pc__cuda_stream *stream, void *to, const void *from, size_t bytes);
 /* Rows of `width` bytes within the device; a step is the bytes from row to row. */
 void pc__cuda_copy_rows(pc__cuda_stream *stream, void *to, size_t to_step, const void *from,
@@ -61,6 +61,8 @@ void pc__cuda_zero(pc__cuda_stream *stream, void *to, size_t bytes);
  * use it; the work before need not be done. The stream keeps it until it is freed. */
 pc_status pc__cuda_scratch_take(pc__cuda_stream *stream, size_t bytes, void **out);
 void pc__cuda_scratch_give(pc__cuda_stream *stream, void *address); /* NULL does nothing */
+/* Gives the pool what the stream keeps, whose work is done; returns whether that was anything. */
+int pc__cuda_scratch_drop(pc__cuda_stream *stream);
 
 /* What is queued later on `stream` begins after all that was queued so far on `first`. */
 void pc__cuda_follow(pc__cuda_stream *stream, pc__cuda_stream *first);

@@ -9,16 +9,16 @@
 
 pc_status pc__backend_begin(pc__backend *backend)
 {
+    pthread_mutex_init(&backend->guard, NULL);
+    pthread_cond_init(&backend->given, NULL);
+    pc__kv_mirrors_begin(&backend->mirrors);
     pc_status status = backend->ops->stream_new(&backend->stream, backend);
     if (status < 0) {
-        backend->ops->free(backend);
+        pc__backend_end(backend);
         return status;
     }
     backend->idle[0] = backend->stream;
     backend->idle_count = backend->stream_count = 1;
-    pthread_mutex_init(&backend->guard, NULL);
-    pthread_cond_init(&backend->given, NULL);
-    pc__kv_mirrors_begin(&backend->mirrors);
     return PC_OK;
 }
 

@@ -1,8 +1,9 @@
 /* Catches: work that runs out of the order of its stream, or before what it was to follow; a table
  * that is read after its owner has changed it; a ring of tables whose first is overwritten before
- * the device has read it; an error that is lost, replaced by a later one, or kept after it was
- * reported; a wait that failed and was none; memory of a stream that is handed to another one while
- * it is in use. */
+ * the device has read it; memory of the CPU that a copy writes early, in the wrong order, or after
+ * the caller has stopped waiting for it; an error that is lost, replaced by a later one, or kept
+ * after it was reported; a wait that failed and was none; memory of a stream that is handed to
+ * another one while it is in use. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -115,10 +116,12 @@ static void unordered_streams_meet(void)
 
 static void events(void)
 {
-    static uint32_t in[NUMBERS], out[NUMBERS];
+    static uint32_t in[NUMBERS];
     pc_cuda_place p;
     cudaEvent_t event, never;
+    void *out;
     CHECK_OK(pc_cuda_open(&p, NULL, 0));
+    CHECK_OK(pc__cuda_pinned_take(p.device, BYTES, &out)); /* written when the event is there */
     CHECK_OK(pc__cuda_event_new(&event, p.device));
     CHECK_OK(pc__cuda_event_new(&never, p.device));
     void *a = take(p.pool, BYTES);
@@ -134,6 +137,7 @@ static void events(void)
     CHECK_OK(pc__cuda_finish(p.stream));
     pc__cuda_event_free(event, p.device);
     pc__cuda_event_free(never, p.device);
+    pc__cuda_pinned_give(p.device, out);
     pc__cuda_pool_give(p.pool, a);
     pc_cuda_close(&p);
 }
@@ -167,8 +171,110 @@ static void tables_may_change(size_t bytes, int tables)
     free(back);
 }
 
-/* Uploads do not wait while there is room: nothing runs, and they return. */
-static void uploads_do_not_wait(void)
+/* Each number goes to the device, on to the next one's place, and back, with other copies of all
+ * lengths between; several rounds of the ring are in flight. */
+static void copies_both_ways(size_t bytes, int copies)
+{
+    pc_cuda_place p;
+    uint8_t *in = malloc(bytes), *back = malloc(bytes * (size_t)copies), little[7] = {0};
+    int right = 0;
+    CHECK_OK(pc_cuda_open(&p, NULL, 0));
+    uint8_t *device = take(p.pool, 2 * bytes);
+    memset(back, 0xaa, bytes * (size_t)copies);
+    for (int i = 0; i < copies; i++) {
+        memset(in, i + 1, bytes);
+        pc__cuda_copy(p.stream, device, in, bytes);
+        memset(in, 0xff, bytes);
+        pc__cuda_copy(p.stream, device + bytes, device, bytes);
+        pc__cuda_zero(p.stream, device, bytes);
+        pc__cuda_copy(p.stream, back + bytes * (size_t)i, device + bytes, bytes);
+        pc__cuda_copy(p.stream, little, device, bytes < sizeof little ? bytes : sizeof little);
+    }
+    CHECK_OK(pc__cuda_finish(p.stream));
+    for (int i = 0; i < copies; i++) {
+        const uint8_t *got = back + bytes * (size_t)i;
+        right += got[0] == (uint8_t)(i + 1) && !memcmp(got, got + 1, bytes - 1);
+    }
+    CHECK_INT(right, copies);
+    pc__cuda_pool_give(p.pool, device);
+    pc_cuda_close(&p);
+    free(in);
+    free(back);
+}
+
+/* Memory of the CPU that one copy writes and the next one reads; the last of two that write to one
+ * place. */
+static void copies_by_the_host(void)
+{
+    static uint32_t in[NUMBERS], between[NUMBERS], out[NUMBERS];
+    pc_cuda_place p;
+    CHECK_OK(pc_cuda_open(&p, NULL, 0));
+    void *a = take(p.pool, BYTES), *b = take(p.pool, BYTES);
+    for (uint32_t i = 0; i < 5; i++) {
+        fill(in, i);
+        pc__cuda_copy(p.stream, a, in, BYTES);
+        pc__cuda_copy(p.stream, between, a, BYTES);
+        pc__cuda_copy(p.stream, (char *)b + 4, between + 1, BYTES - 4);
+        pc__cuda_copy(p.stream, b, between, 4);
+        pc__cuda_copy(p.stream, out, b, BYTES);
+    }
+    CHECK_OK(pc__cuda_finish(p.stream));
+    CHECK(holds(out, 4));
+    pc__cuda_pool_give(p.pool, a);
+    pc__cuda_pool_give(p.pool, b);
+    pc_cuda_close(&p);
+}
+
+/* Two copies to one place, in two stages: the last one stays. */
+static void last_copy_stays(void)
+{
+    enum { LARGE = PC__CUDA_STAGE_BYTES * 2 / 3 };
+    static uint8_t out[LARGE];
+    pc_cuda_place p;
+    CHECK_OK(pc_cuda_open(&p, NULL, 0));
+    uint8_t *a = take(p.pool, LARGE);
+    for (int last = 0; last < PC__CUDA_STAGES; last++) { /* begins in another stage each time */
+        memset(out, 1, LARGE);
+        pc__cuda_copy(p.stream, a, out, LARGE);
+        pc__cuda_copy(p.stream, out, a, LARGE);
+        pc__cuda_zero(p.stream, a, LARGE);
+        pc__cuda_copy(p.stream, out, a, LARGE);
+        CHECK_OK(pc__cuda_finish(p.stream));
+        CHECK(!out[0] && !memcmp(out, out + 1, LARGE - 1));
+    }
+    pc__cuda_pool_give(p.pool, a);
+    pc_cuda_close(&p);
+}
+
+/* After a `finish` that did not wait, memory of the caller may be gone. */
+static void nothing_is_written_later(void)
+{
+    static uint32_t out[NUMBERS];
+    pc_cuda_place p;
+    if (pc_cuda_real())
+        return;
+    for (int lost = 0; lost < 2; lost++) {
+        CHECK_OK(pc_cuda_open(&p, NULL, 0));
+        void *a = take(p.pool, BYTES);
+        pc__cuda_zero(p.stream, a, BYTES);
+        CHECK_OK(pc__cuda_finish(p.stream));
+        if (lost)
+            pc_fake_fail_work(2, cudaErrorIllegalAddress);
+        pc__cuda_copy(p.stream, out, a, BYTES);
+        pc__cuda_zero(p.stream, a, BYTES);
+        if (lost)
+            CHECK_STATUS(pc__cuda_finish(p.stream), PC_ERR_DEAD);
+        fill(out, 9);
+        pc__cuda_stream_free(p.stream);
+        p.stream = NULL;
+        CHECK(holds(out, 9));
+        pc__cuda_pool_give(p.pool, a);
+        pc_cuda_close(&p);
+    }
+}
+
+/* Copies do not wait while there is room: nothing runs, and they return. */
+static void copies_do_not_wait(void)
 {
     static uint8_t table[1000];
     pc_cuda_place p;
@@ -176,10 +282,14 @@ static void uploads_do_not_wait(void)
         return;
     CHECK_OK(pc_cuda_open(&p, NULL, 0));
     uint8_t *device = take(p.pool, sizeof table);
+    pc__cuda_zero(p.stream, device, sizeof table);
+    CHECK_OK(pc__cuda_finish(p.stream));
     uint64_t operations = pc_fake_operations();
     pc_fake_hold(1);
-    for (int i = 0; i < 3 * PC__CUDA_STAGE_BYTES / 1024; i++)
-        pc__cuda_upload(p.stream, device, table, sizeof table);
+    for (int i = 0; i < 3 * PC__CUDA_STAGE_BYTES / 2048; i++) {
+        pc__cuda_upload(p.stream, device, table, 500);
+        pc__cuda_copy(p.stream, table + 500, device, 450);
+    }
     CHECK_INT(pc_fake_operations(), operations);
     pc_fake_hold(0);
     CHECK_OK(pc__cuda_finish(p.stream));
@@ -342,7 +452,15 @@ int main(void)
     tables_may_change(100000, 24);
     tables_may_change(PC__CUDA_STAGE_BYTES, 9);
     tables_may_change(3 * PC__CUDA_STAGE_BYTES + 12345, 3);
-    uploads_do_not_wait();
+    copies_both_ways(5, 100);
+    copies_both_ways(1000, 50);
+    copies_both_ways(100000, 24);
+    copies_both_ways(PC__CUDA_STAGE_BYTES, 9);
+    copies_both_ways(3 * PC__CUDA_STAGE_BYTES + 12345, 3);
+    copies_by_the_host();
+    last_copy_stays();
+    nothing_is_written_later();
+    copies_do_not_wait();
     first_error_stays();
     late_errors();
     errors_follow();

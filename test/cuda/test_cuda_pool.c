@@ -1,6 +1,7 @@
 /* Catches: parts of device memory that overlap, are not aligned, or are lost when they come back;
  * memory that is not there yet when it is handed out; a limit that is passed, or that leaves
- * nothing to others; threads that take and give at once. */
+ * nothing to others; threads that take and give at once; memory that others could spare and are not
+ * asked for, or are asked for in vain. */
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
@@ -186,11 +187,53 @@ static void several_threads(void)
     pc_cuda_close(&p);
 }
 
+typedef struct keeper {
+    pc__cuda_pool *pool;
+    void *kept[4];
+    int count, asked;
+} keeper;
+
+static int give_one(void *user, size_t bytes)
+{
+    keeper *k = user;
+    CHECK_INT(bytes, 20 * MIB);
+    k->asked++;
+    if (!k->count)
+        return 0;
+    pc__cuda_pool_give(k->pool, k->kept[--k->count]);
+    return 1;
+}
+
+/* Asked once for each part that is needed; not for more than there can be. */
+static void spared(void)
+{
+    pc_cuda_place p;
+    void *a, *b;
+    CHECK_OK(pc_cuda_open(&p, NULL, 48 * MIB));
+    keeper k = {.pool = p.pool};
+    for (; k.count < 4; k.count++)
+        CHECK_OK(pc__cuda_pool_take(p.pool, 10 * MIB, &k.kept[k.count]));
+    pc__cuda_pool_set_spare(p.pool, give_one, &k);
+    CHECK_OK(pc__cuda_pool_take(p.pool, 20 * MIB, &a));
+    CHECK_INT(k.asked, 2);
+    CHECK_OK(pc__cuda_pool_take(p.pool, 20 * MIB, &b));
+    CHECK_INT(k.asked, 4);
+    void *c;
+    CHECK_STATUS(pc__cuda_pool_take(p.pool, 20 * MIB, &c), PC_ERR_NOMEM);
+    CHECK_STATUS(pc__cuda_pool_take(p.pool, 49 * MIB, &c), PC_ERR_NOMEM);
+    CHECK_INT(k.asked, 5);
+    CHECK(c == NULL);
+    pc__cuda_pool_give(p.pool, a);
+    pc__cuda_pool_give(p.pool, b);
+    pc_cuda_close(&p);
+}
+
 int main(void)
 {
     random_parts();
     parts_are_there();
     limit();
+    spared();
     several_threads();
     if (!pc_cuda_real()) {
         room_for_others();

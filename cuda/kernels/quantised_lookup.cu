@@ -1,5 +1,5 @@
-// Rows of quantised panels as numbers (quantised.h). A thread takes 4 neighbouring inputs, which are
-// one word: of each sector that a row touches, an eighth is its own.
+// Rows of quantised panels as numbers (quantised.h). A thread takes 4 neighbouring inputs, which
+// are one word: of each sector that a row touches, an eighth is its own.
 #include "cuda/kernels/quantised.h"
 
 #include "cuda/kernels/words.cuh"

@@ -11,10 +11,9 @@ extern "C" {
 
 extern "C" {
 void pc__cuda_lookup_f32(pc__cuda_lookup), pc__cuda_lookup_bf16(pc__cuda_lookup),
-    pc__cuda_lookup_f16(pc__cuda_lookup),
-    pc__cuda_neighbours(pc__cuda_neighbours_task), pc__cuda_scale_rows(pc__cuda_scale_rows_task),
-    pc__cuda_scale(pc__cuda_flat), pc__cuda_clip(pc__cuda_flat), pc__cuda_cap(pc__cuda_flat),
-    pc__cuda_add(pc__cuda_flat);
+    pc__cuda_lookup_f16(pc__cuda_lookup), pc__cuda_neighbours(pc__cuda_neighbours_task),
+    pc__cuda_scale_rows(pc__cuda_scale_rows_task), pc__cuda_scale(pc__cuda_flat),
+    pc__cuda_clip(pc__cuda_flat), pc__cuda_cap(pc__cuda_flat), pc__cuda_add(pc__cuda_flat);
 }
 
 namespace {

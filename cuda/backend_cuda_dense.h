@@ -47,11 +47,7 @@ void pc__cuda_op_gather(pc__stream *stream, const pc__floats *x, const uint32_t 
                         size_t dim, pc__floats *y);
 void pc__cuda_op_neighbours(pc__stream *stream, const pc__row_range *ranges, size_t count,
                             size_t taps, size_t dim, const pc__floats *x, pc__floats *y);
-void pc__cuda_op_rotate(pc__stream *stream, const pc__rotation *rope, const int64_t *positions,
-                        size_t rows, size_t heads, size_t dim, size_t stride, pc__floats *x);
-void pc__cuda_op_store_kv(pc__stream *stream, pc__kv *const *runs, const size_t *slots,
-                          int32_t layer, size_t rows, const pc__floats *k, size_t k_stride,
-                          const pc__floats *v, size_t v_stride);
+void pc__cuda_op_store_kv(pc__stream *stream, const pc__kv_rows *rows);
 
 /* backend_cuda_linear.c, backend_cuda_weights.c */
 typedef struct pc__cuda_linear { /* what a pc__linear is here */

@@ -20,12 +20,10 @@ typedef struct work {
     const pc__linear *linear[PC__LINEARS_AT_ONCE];
     pc__floats *to[PC__LINEARS_AT_ONCE];
     const pc__table *table;
-    const pc__rotation *rope;
     const uint32_t *row;
-    const int64_t *positions;
     const pc__row_range *ranges;
     pc__expert_layer experts;
-    size_t count, rows, dim, heads, stride, taps;
+    size_t count, rows, dim, stride, taps;
     float a;
     int what;
 } work;
@@ -285,27 +283,6 @@ static pc_status experts(pc__stream *stream, const pc__expert_layer *layer, cons
     return PC_OK;
 }
 
-static pc_status run_rotate(far_backend *far, void *arg)
-{
-    work *w = arg;
-    pc__cpu_rotate(far->cpu->stream, w->rope, w->positions, w->rows, w->heads, w->dim, w->stride,
-                   NEAR(far, w->x));
-    return PC_OK;
-}
-
-static void rotate(pc__stream *stream, const pc__rotation *rope, const int64_t *positions,
-                   size_t rows, size_t heads, size_t dim, size_t stride, pc__floats *x)
-{
-    later(stream, run_rotate,
-          &(work){.rope = rope,
-                  .positions = far_list(stream, positions, rows * sizeof *positions),
-                  .rows = rows,
-                  .heads = heads,
-                  .dim = dim,
-                  .stride = stride,
-                  .x = x});
-}
-
 /* Weights are packed by the CPU, and only it reads them. */
 
 static pc_status linear_new(pc__linear **out, pc__backend *backend, size_t out_features,
@@ -392,7 +369,6 @@ static pc__backend_ops far_ops = {
     .add = add,
     .experts_scratch = experts_scratch,
     .experts = experts,
-    .rotate = rotate,
     .store_kv = far_store_kv,
     .attend = far_attend,
     .attention_map = far_attention_map,

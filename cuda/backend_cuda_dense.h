@@ -32,10 +32,11 @@ void *pc__cuda_host_list(pc__stream *stream, size_t count, size_t bytes);
 /* backend_cuda_dense.c, backend_cuda_rows.c */
 void pc__cuda_op_pointwise(pc__stream *stream, pc__pointwise what, float a, pc__floats *x,
                            size_t count);
-void pc__cuda_op_rms_norm(pc__stream *stream, const pc__floats *x, size_t rows, size_t dim,
-                          const pc__norm_weights *weights, pc__floats *y);
-void pc__cuda_op_layer_norm(pc__stream *stream, const pc__floats *x, size_t rows, size_t dim,
-                            const pc__norm_weights *weights, pc__floats *y);
+void pc__cuda_op_rms_norm(pc__stream *stream, pc__floats *x, const pc__addend *addend, size_t rows,
+                          size_t dim, const pc__norm_weights *weights, pc__floats *y);
+void pc__cuda_op_layer_norm(pc__stream *stream, pc__floats *x, const pc__addend *addend,
+                            size_t rows, size_t dim, const pc__norm_weights *weights,
+                            pc__floats *y);
 void pc__cuda_op_scale_rows(pc__stream *stream, const float *factors, size_t rows, size_t dim,
                             pc__floats *x);
 void pc__cuda_op_activate(pc__stream *stream, pc__activation activation, pc__floats *x,

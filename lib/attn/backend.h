@@ -135,6 +135,12 @@ typedef struct pc__norm_weights {
     float eps;
 } pc__norm_weights;
 
+/* What a norm adds to x first: x += at * scale, rounded twice. */
+typedef struct pc__addend {
+    const pc__floats *at;
+    float scale; /* 1: exactly x + at */
+} pc__addend;
+
 typedef enum pc__pointwise {
     PC__SCALE,   /* x * a */
     PC__CLIP,    /* x, at most a, at least -a */
@@ -300,11 +306,13 @@ struct pc__backend_ops {
     /* y[r] = [channel][tap]: x of the `taps` rows around r, zeros beyond the ends of r's range */
     void (*neighbours)(pc__stream *stream, const pc__row_range *ranges, size_t count, size_t taps,
                        size_t dim, const pc__floats *x, pc__floats *y);
-    /* y may be x */
-    void (*rms_norm)(pc__stream *stream, const pc__floats *x, size_t rows, size_t dim,
-                     const pc__norm_weights *weights, pc__floats *y);
-    void (*layer_norm)(pc__stream *stream, const pc__floats *x, size_t rows, size_t dim,
-                       const pc__norm_weights *weights, pc__floats *y);
+    /* y = norm of x + addend, where `addend` is not NULL: bit-equal to the sum, and then its norm.
+     * x keeps the sum. y may be x, which then keeps the norm, or the addend. Without an addend x is
+     * only read. */
+    void (*rms_norm)(pc__stream *stream, pc__floats *x, const pc__addend *addend, size_t rows,
+                     size_t dim, const pc__norm_weights *weights, pc__floats *y);
+    void (*layer_norm)(pc__stream *stream, pc__floats *x, const pc__addend *addend, size_t rows,
+                       size_t dim, const pc__norm_weights *weights, pc__floats *y);
     /* row r of x [rows][dim] times factors[r], in host memory */
     void (*scale_rows)(pc__stream *stream, const float *factors, size_t rows, size_t dim,
                        pc__floats *x);

@@ -14,6 +14,7 @@ typedef struct work {
     pc__floats *x, *y;
     const pc__floats *from;
     pc__norm_weights norm;
+    pc__addend addend;
     pc__gating gating;
     const float *factors;
     const void *source;
@@ -188,22 +189,32 @@ static pc_status run_norm(far_backend *far, void *arg)
     work *w = arg;
     w->norm.gain = NEAR(far, w->norm.gain);
     w->norm.bias = NEAR(far, w->norm.bias);
-    (w->what ? pc__cpu_layer_norm : pc__cpu_rms_norm)(far->cpu->stream, NEAR(far, w->from), w->rows,
+    w->addend.at = NEAR(far, w->addend.at);
+    (w->what ? pc__cpu_layer_norm : pc__cpu_rms_norm)(far->cpu->stream, NEAR(far, w->x),
+                                                      w->addend.at ? &w->addend : NULL, w->rows,
                                                       w->dim, &w->norm, NEAR(far, w->y));
     return PC_OK;
 }
 
-static void rms_norm(pc__stream *stream, const pc__floats *x, size_t rows, size_t dim,
-                     const pc__norm_weights *weights, pc__floats *y)
+static void norm(pc__stream *stream, int mean, pc__floats *x, const pc__addend *addend, size_t rows,
+                 size_t dim, const pc__norm_weights *weights, pc__floats *y)
 {
-    later(stream, run_norm, &(work){.from = x, .rows = rows, .dim = dim, .norm = *weights, .y = y});
+    work w = {.what = mean, .x = x, .rows = rows, .dim = dim, .norm = *weights, .y = y};
+    if (addend)
+        w.addend = *addend;
+    later(stream, run_norm, &w);
 }
 
-static void layer_norm(pc__stream *stream, const pc__floats *x, size_t rows, size_t dim,
-                       const pc__norm_weights *weights, pc__floats *y)
+static void rms_norm(pc__stream *stream, pc__floats *x, const pc__addend *addend, size_t rows,
+                     size_t dim, const pc__norm_weights *weights, pc__floats *y)
 {
-    later(stream, run_norm,
-          &(work){.what = 1, .from = x, .rows = rows, .dim = dim, .norm = *weights, .y = y});
+    norm(stream, 0, x, addend, rows, dim, weights, y);
+}
+
+static void layer_norm(pc__stream *stream, pc__floats *x, const pc__addend *addend, size_t rows,
+                       size_t dim, const pc__norm_weights *weights, pc__floats *y)
+{
+    norm(stream, 1, x, addend, rows, dim, weights, y);
 }
 
 static pc_status run_scale_rows(far_backend *far, void *arg)

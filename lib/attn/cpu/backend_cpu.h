@@ -35,10 +35,10 @@ void pc__cpu_rotate_keys(pc_context *context, const pc__kv_rows *rows);
 void pc__cpu_store_kv(pc__stream *stream, const pc__kv_rows *rows);
 
 /* backend_cpu_pointwise.c */
-void pc__cpu_rms_norm(pc__stream *stream, const pc__floats *x, size_t rows, size_t dim,
-                      const pc__norm_weights *weights, pc__floats *y);
-void pc__cpu_layer_norm(pc__stream *stream, const pc__floats *x, size_t rows, size_t dim,
-                        const pc__norm_weights *weights, pc__floats *y);
+void pc__cpu_rms_norm(pc__stream *stream, pc__floats *x, const pc__addend *addend, size_t rows,
+                      size_t dim, const pc__norm_weights *weights, pc__floats *y);
+void pc__cpu_layer_norm(pc__stream *stream, pc__floats *x, const pc__addend *addend, size_t rows,
+                        size_t dim, const pc__norm_weights *weights, pc__floats *y);
 void pc__cpu_scale_rows(pc__stream *stream, const float *factors, size_t rows, size_t dim,
                         pc__floats *x);
 void pc__cpu_pointwise(pc__stream *stream, pc__pointwise what, float a, pc__floats *x,

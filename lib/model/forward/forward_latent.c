@@ -35,7 +35,7 @@ static void norm_rows(const pc__forward_work *work, const pc__native_norm *norm,
 {
     const pc__norm_weights weights = {norm->gain, NULL, norm->vectors,
                                       work->native->arch.latent.norm_eps};
-    work->stream->ops->rms_norm(work->stream, x, work->rows, norm->dim, &weights, x);
+    work->stream->ops->rms_norm(work->stream, x, NULL, work->rows, norm->dim, &weights, x);
 }
 
 /* latent.q: queries of all heads, [heads][plain, rotated]; latent.kv: [latent, rotated part]. */

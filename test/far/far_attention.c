@@ -87,7 +87,13 @@ void far_store_kv(pc__stream *stream, const pc__kv_rows *rows)
     pc__kv_rows s = *rows;
     s.runs = far_list(stream, s.runs, s.rows * sizeof(*s.runs));
     s.slots = far_list(stream, s.slots, s.rows * sizeof *s.slots);
-    s.positions = s.rope ? far_list(stream, s.positions, s.rows * sizeof *s.positions) : NULL;
+    if (s.rope) {
+        pc__rotation *rope = far_list(stream, s.rope, sizeof *rope);
+        rope->frequency = far_list(stream, rope->frequency,
+                                   (size_t)rope->dims / 2 * sizeof *rope->frequency);
+        s.rope = rope;
+        s.positions = far_list(stream, s.positions, s.rows * sizeof *s.positions);
+    }
     far_later(stream, run_store, &s, sizeof s);
 }
 

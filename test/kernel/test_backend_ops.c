@@ -1,8 +1,8 @@
 /* Catches: a norm that adds to its rows first and has other bits than a sum and then its norm,
  * leaves x without the sum, or reads the addend after its result has overwritten it; keys that are
- * rotated on their way into pages by other positions, from another row on where runs have several
- * formats, twice, or not at all; K or V that a write of the other one changes; lists that are used
- * after the call. On the backend of PC_BACKEND. */
+ * rotated on their way into pages by other positions or another RoPE, from another row on where
+ * runs have several formats, twice, or not at all; K or V that a write of the other one changes;
+ * lists that are used after the call. On the backend of PC_BACKEND. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -144,9 +144,9 @@ enum {
     V_STRIDE = KV_HEADS * V_DIM + 1
 };
 
-static pc__kv *make_run(int here, uint32_t dtype)
+static pc__kv *make_run(int here, uint32_t dtype, int32_t layers)
 {
-    pc__kv_shape shape = {LAYERS, KV_HEADS, K_DIM, V_DIM, dtype, 0};
+    pc__kv_shape shape = {layers, KV_HEADS, K_DIM, V_DIM, dtype, 0};
     pc__kv *kv;
     if (here)
         CHECK_OK(pc__kv_new(&kv, &context->mem, &shape, 0));
@@ -154,7 +154,7 @@ static pc__kv *make_run(int here, uint32_t dtype)
         CHECK_OK(pc__kv_new_at(&kv, backend, &shape, 0));
     for (int64_t i = 0; i < TOKENS; i++)
         CHECK_OK(pc__kv_append(kv, &i, 1));
-    for (int l = 0; l < LAYERS && here; l++) /* not all tokens are written */
+    for (int l = 0; l < layers && here; l++) /* not all tokens are written */
         memset(kv->layer[l], 0, pc__kv_layer_bytes(&shape, TOKENS));
     return kv;
 }
@@ -223,29 +223,81 @@ static void store(pc__kv *const *all, const pc__rotation *rope, const float *k, 
     stream->ops->stream_free(stream);
 }
 
+/* Ends both. */
+static void compare_runs(const char *name, pc__kv *want, pc__kv *got)
+{
+    pc__kv *host;
+    CHECK_OK(pc__kv_to_host(&host, got));
+    for (int l = 0; l < want->shape.layers; l++)
+        if (!CHECK(
+                !memcmp(host->layer[l], want->layer[l], pc__kv_layer_bytes(&want->shape, TOKENS))))
+            fprintf(stderr, "    %s: layer %d of format %u\n", name, l, want->shape.dtype);
+    pc__kv_unref(host);
+    pc__kv_unref(want);
+    pc__kv_unref(got);
+}
+
 static void storing(const char *name, const pc__rotation *rope)
 {
     static const uint32_t dtypes[RUNS] = {PC_DTYPE_BF16, PC_DTYPE_F32, PC_DTYPE_F16};
     float *k = random_floats(STORED * K_STRIDE), *v = random_floats(STORED * V_STRIDE);
-    pc__kv *want[RUNS], *got[RUNS], *host;
+    pc__kv *want[RUNS], *got[RUNS];
     for (int i = 0; i < RUNS; i++) {
-        want[i] = make_run(1, dtypes[i]);
-        got[i] = make_run(pc__host_sees(backend), dtypes[i]);
+        want[i] = make_run(1, dtypes[i], LAYERS);
+        got[i] = make_run(pc__host_sees(backend), dtypes[i], LAYERS);
     }
     store(want, rope, k, v, 1);
     store(got, rope, k, v, 0);
-    for (int i = 0; i < RUNS; i++) {
-        CHECK_OK(pc__kv_to_host(&host, got[i]));
-        for (int l = 0; l < LAYERS; l++)
-            if (!CHECK(!memcmp(host->layer[l], want[i]->layer[l],
-                               pc__kv_layer_bytes(&want[i]->shape, TOKENS))))
-                fprintf(stderr, "    %s: layer %d of run %d\n", name, l, i);
-        pc__kv_unref(host);
-        pc__kv_unref(want[i]);
-        pc__kv_unref(got[i]);
-    }
+    for (int i = 0; i < RUNS; i++)
+        compare_runs(name, want[i], got[i]);
     free(k);
     free(v);
+}
+
+/* Many layers of one pass: two RoPE objects that take turns, one whose values change, and more
+ * lists of positions than a backend keeps. */
+static void turns(void)
+{
+    enum { TURNS = 90, FEW = 20 };
+    double frequency[] = {1, 0.5, 0.01, 0.3}, other[] = {0.7, 0.2, 0.3, 0.001};
+    pc__rotation rope = {8, 0, 1.0f, frequency}, local = {6, 0, 1.0f, other};
+    float *k = random_floats(FEW * K_STRIDE);
+    pc__kv *want = make_run(1, PC_DTYPE_F32, TURNS),
+           *got = make_run(pc__host_sees(backend), PC_DTYPE_F32, TURNS), *runs[2][FEW];
+    pc__floats *x = on_backend(k, FEW * K_STRIDE);
+    size_t slots[FEW];
+    int64_t positions[FEW];
+    pc__stream *stream;
+    CHECK_OK(backend->ops->stream_new(&stream, backend));
+    for (size_t r = 0; r < FEW; r++) {
+        runs[0][r] = want;
+        runs[1][r] = got;
+        slots[r] = 60 + r;
+    }
+    for (int turn = 0; turn < TURNS; turn++) {
+        for (size_t r = 0; r < FEW; r++)
+            positions[r] = (int64_t)r + (turn < 40 ? 5 : turn);
+        frequency[2] += turn == 10 ? 0.1 : 0;
+        rope.factor = turn < 20 ? 1.0f : 1.1f;
+        rope.interleaved = turn > 30;
+        pc__kv_rows rows = {.runs = runs[0],
+                            .slots = slots,
+                            .layer = turn,
+                            .rows = turn % 5 ? FEW : FEW - 3,
+                            .k = x,
+                            .k_stride = K_STRIDE,
+                            .rope = turn % 3 ? &rope : &local,
+                            .positions = positions};
+        write_here(&rows, k, NULL);
+        rows.runs = runs[1];
+        stream->ops->copy(stream, x, k, FEW * K_STRIDE * sizeof *k);
+        stream->ops->store_kv(stream, &rows);
+    }
+    CHECK_OK(stream->ops->finish(stream));
+    stream->ops->stream_free(stream);
+    backend->ops->give(backend, x);
+    compare_runs("turns", want, got);
+    free(k);
 }
 
 static void rotations(void)
@@ -257,6 +309,7 @@ static void rotations(void)
             const pc__rotation rope = {dims, interleaved, 1.1f, frequency};
             storing(interleaved ? "pairs" : "halves", &rope);
         }
+    turns();
 }
 
 int main(void)

@@ -183,7 +183,6 @@ static const pc__backend_ops cuda = {
     .add = pc__cuda_op_add,
     .experts_scratch = pc__cuda_op_experts_scratch,
     .experts = pc__cuda_op_experts,
-    .rotate = pc__cuda_op_rotate,
     .store_kv = pc__cuda_op_store_kv,
     .attend = pc__cuda_op_attend,
     .attend_queued = pc__cuda_op_attend_queued,

@@ -104,50 +104,44 @@ void pc__cuda_op_gate(pc__stream *stream, const pc__gating *gating, pc__floats *
 static int norm_is_aligned(const pc__cuda_norm *task)
 {
     return task->dim % 4
-           || (pc__cuda_aligned(task->x) && pc__cuda_aligned(task->gain)
-               && pc__cuda_aligned(task->bias) && pc__cuda_aligned(task->y));
+           || (pc__cuda_aligned(task->x) && pc__cuda_aligned(task->add)
+               && pc__cuda_aligned(task->gain) && pc__cuda_aligned(task->bias)
+               && pc__cuda_aligned(task->y));
 }
 
-static void run_norm(pc__stream *stream, const pc__cuda_norm *task)
+/* mean: 1 for a layer norm. */
+static void run_norm(pc__stream *stream, pc__floats *x, const pc__addend *addend, size_t rows,
+                     size_t dim, const pc__norm_weights *weights, uint32_t mean, pc__floats *y)
 {
     const pc__cuda_dense_kernels *k = &pc__cuda_dense;
-    if (!norm_is_aligned(task)) {
+    const pc__cuda_norm task = {.x = pc__cuda_floats(x),
+                                .add = addend ? pc__cuda_floats(addend->at) : NULL,
+                                .gain = pc__cuda_floats(weights->gain),
+                                .bias = mean ? pc__cuda_floats(weights->bias) : NULL,
+                                .y = pc__cuda_floats(y),
+                                .rows = (uint32_t)rows,
+                                .dim = (uint32_t)dim,
+                                .eps = weights->eps,
+                                .add_scale = addend ? addend->scale : 0.0f,
+                                .mean = mean,
+                                .vectors = weights->vectors ? (uint32_t)weights->vectors : 1};
+    if (!norm_is_aligned(&task)) {
         pc__cuda_note(pc__cuda_stream_of(stream),
                       pc__fail(PC_ERR_INTERNAL, "a norm of rows that do not begin at 16 bytes"));
         return;
     }
-    pc__cuda_launch_rows(stream,
-                         task->dim <= PC__CUDA_NORM_WARP_DIM ? &k->norm_warp : &k->norm_block,
-                         pc__cuda_norm_blocks(task), task);
+    pc__cuda_launch_rows(stream, dim <= PC__CUDA_NORM_WARP_DIM ? &k->norm_warp : &k->norm_block,
+                         pc__cuda_norm_blocks(&task), &task);
 }
 
-static uint32_t vectors_of(const pc__norm_weights *weights)
+void pc__cuda_op_rms_norm(pc__stream *stream, pc__floats *x, const pc__addend *addend, size_t rows,
+                          size_t dim, const pc__norm_weights *weights, pc__floats *y)
 {
-    return weights->vectors ? (uint32_t)weights->vectors : 1;
+    run_norm(stream, x, addend, rows, dim, weights, 0, y);
 }
 
-void pc__cuda_op_rms_norm(pc__stream *stream, const pc__floats *x, size_t rows, size_t dim,
-                          const pc__norm_weights *weights, pc__floats *y)
+void pc__cuda_op_layer_norm(pc__stream *stream, pc__floats *x, const pc__addend *addend,
+                            size_t rows, size_t dim, const pc__norm_weights *weights, pc__floats *y)
 {
-    run_norm(stream, &(pc__cuda_norm){.x = pc__cuda_floats(x),
-                                      .gain = pc__cuda_floats(weights->gain),
-                                      .y = pc__cuda_floats(y),
-                                      .rows = (uint32_t)rows,
-                                      .dim = (uint32_t)dim,
-                                      .vectors = vectors_of(weights),
-                                      .eps = weights->eps});
-}
-
-void pc__cuda_op_layer_norm(pc__stream *stream, const pc__floats *x, size_t rows, size_t dim,
-                            const pc__norm_weights *weights, pc__floats *y)
-{
-    run_norm(stream, &(pc__cuda_norm){.x = pc__cuda_floats(x),
-                                      .gain = pc__cuda_floats(weights->gain),
-                                      .bias = pc__cuda_floats(weights->bias),
-                                      .y = pc__cuda_floats(y),
-                                      .rows = (uint32_t)rows,
-                                      .dim = (uint32_t)dim,
-                                      .vectors = vectors_of(weights),
-                                      .eps = weights->eps,
-                                      .mean = 1});
+    run_norm(stream, x, addend, rows, dim, weights, 1, y);
 }

@@ -32,10 +32,11 @@ void *pc__cuda_host_list(pc__stream *stream, size_t count, size_t bytes);
 /* backend_cuda_dense.c, backend_cuda_rows.c */
 void pc__cuda_op_pointwise(pc__stream *stream, pc__pointwise what, float a, pc__floats *x,
                            size_t count);
-void pc__cuda_op_rms_norm(pc__stream *stream, const pc__floats *x, size_t rows, size_t dim,
-                          const pc__norm_weights *weights, pc__floats *y);
-void pc__cuda_op_layer_norm(pc__stream *stream, const pc__floats *x, size_t rows, size_t dim,
-                            const pc__norm_weights *weights, pc__floats *y);
+void pc__cuda_op_rms_norm(pc__stream *stream, pc__floats *x, const pc__addend *addend, size_t rows,
+                          size_t dim, const pc__norm_weights *weights, pc__floats *y);
+void pc__cuda_op_layer_norm(pc__stream *stream, pc__floats *x, const pc__addend *addend,
+                            size_t rows, size_t dim, const pc__norm_weights *weights,
+                            pc__floats *y);
 void pc__cuda_op_scale_rows(pc__stream *stream, const float *factors, size_t rows, size_t dim,
                             pc__floats *x);
 void pc__cuda_op_activate(pc__stream *stream, pc__activation activation, pc__floats *x,
@@ -47,11 +48,7 @@ void pc__cuda_op_gather(pc__stream *stream, const pc__floats *x, const uint32_t 
                         size_t dim, pc__floats *y);
 void pc__cuda_op_neighbours(pc__stream *stream, const pc__row_range *ranges, size_t count,
                             size_t taps, size_t dim, const pc__floats *x, pc__floats *y);
-void pc__cuda_op_rotate(pc__stream *stream, const pc__rotation *rope, const int64_t *positions,
-                        size_t rows, size_t heads, size_t dim, size_t stride, pc__floats *x);
-void pc__cuda_op_store_kv(pc__stream *stream, pc__kv *const *runs, const size_t *slots,
-                          int32_t layer, size_t rows, const pc__floats *k, size_t k_stride,
-                          const pc__floats *v, size_t v_stride);
+void pc__cuda_op_store_kv(pc__stream *stream, const pc__kv_rows *rows);
 
 /* backend_cuda_linear.c, backend_cuda_weights.c */
 typedef struct pc__cuda_linear { /* what a pc__linear is here */

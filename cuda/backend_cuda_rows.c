@@ -69,28 +69,6 @@ void pc__cuda_op_neighbours(pc__stream *stream, const pc__row_range *ranges, siz
     }
 }
 
-/* ------------------------------------------------------------------- RoPE */
-
-void pc__cuda_op_rotate(pc__stream *stream, const pc__rotation *rope, const int64_t *positions,
-                        size_t rows, size_t heads, size_t dim, size_t stride, pc__floats *x)
-{
-    pc__cuda_rotate_task task = {.from = pc__cuda_floats(x),
-                                 .to = pc__cuda_floats(x),
-                                 .from_stride = stride,
-                                 .to_stride = stride,
-                                 .rows = (uint32_t)rows,
-                                 .heads = (uint32_t)heads,
-                                 .dim = (uint32_t)dim,
-                                 .scale = 1.0f};
-    if (!rows || rope->dims < 2)
-        return;
-    pc_status status = pc__cuda_angles_of(&task.angles, stream, rope, positions, rows);
-    if (status < 0)
-        pc__cuda_note(pc__cuda_stream_of(stream), status);
-    else
-        pc__cuda_launch_rows(stream, &pc__cuda_dense.rotate, rows, &task);
-}
-
 /* ------------------------------------------------------------------- K and V */
 
 static const pc__cuda_kernel *writer_of(const pc__cuda_dense_kernels *k, uint32_t dtype)
@@ -157,23 +135,51 @@ static void store_rows(pc__stream *stream, const pc__kv_shape *shape, pc__cuda_k
     pc__cuda_done_with(stream, list);
 }
 
-void pc__cuda_op_store_kv(pc__stream *stream, pc__kv *const *runs, const size_t *slots,
-                          int32_t layer, size_t rows, const pc__floats *k, size_t k_stride,
-                          const pc__floats *v, size_t v_stride)
+/* The angles of all rows; dims 0 where keys are not rotated. */
+static pc_status angles_of(pc__cuda_angles *out, pc__stream *stream, const pc__kv_rows *rows)
 {
-    pc__cuda_kv_piece *pieces = pc__cuda_host_list(stream, rows, sizeof *pieces);
-    for (size_t first = 0, end; pieces && first < rows; first = end) {
-        const pc__kv_shape *shape = &runs[first]->shape;
-        for (end = first + 1; end < rows; end++)
-            if (runs[end] != runs[first] && memcmp(&runs[end]->shape, shape, sizeof *shape) != 0)
-                break;
-        pc__cuda_kv_write task = {.k = k ? pc__cuda_floats(k) + first * k_stride : NULL,
-                                  .v = v ? pc__cuda_floats(v) + first * v_stride : NULL,
-                                  .k_stride = k_stride,
-                                  .v_stride = v_stride,
-                                  .layer = (uint32_t)layer};
-        size_t count = find_pieces(runs + first, slots + first, end - first, pieces);
-        store_rows(stream, shape, &task, pieces, count);
+    *out = (pc__cuda_angles){0};
+    if (!rows->rope || rows->rope->dims < 2 || !rows->k || !rows->rows)
+        return PC_OK;
+    return pc__cuda_angles_of(out, stream, rows->rope, rows->positions, rows->rows);
+}
+
+/* The rows from `first` on: as many as have runs of one shape. Returns the row after them. */
+static size_t store_some(pc__stream *stream, const pc__kv_rows *rows, size_t first,
+                         const pc__cuda_angles *angles, pc__cuda_kv_piece *pieces)
+{
+    pc__kv *const *runs = rows->runs;
+    const pc__kv_shape *shape = &runs[first]->shape;
+    size_t end, past = first * (angles->dims / 2);
+    for (end = first + 1; end < rows->rows; end++)
+        if (runs[end] != runs[first] && memcmp(&runs[end]->shape, shape, sizeof *shape) != 0)
+            break;
+    pc__cuda_kv_write task = {
+        .k = rows->k ? pc__cuda_floats(rows->k) + first * rows->k_stride : NULL,
+        .v = rows->v ? pc__cuda_floats(rows->v) + first * rows->v_stride : NULL,
+        .k_stride = rows->k_stride,
+        .v_stride = rows->v_stride,
+        .angles = *angles,
+        .layer = (uint32_t)rows->layer};
+    if (angles->dims) {
+        task.angles.cosine += past;
+        task.angles.sine += past;
     }
+    store_rows(stream, shape, &task, pieces,
+               find_pieces(runs + first, rows->slots + first, end - first, pieces));
+    return end;
+}
+
+void pc__cuda_op_store_kv(pc__stream *stream, const pc__kv_rows *rows)
+{
+    pc__cuda_angles angles;
+    pc_status status = angles_of(&angles, stream, rows);
+    if (status < 0) {
+        pc__cuda_note(pc__cuda_stream_of(stream), status);
+        return;
+    }
+    pc__cuda_kv_piece *pieces = pc__cuda_host_list(stream, rows->rows, sizeof *pieces);
+    for (size_t first = 0; pieces && first < rows->rows;)
+        first = store_some(stream, rows, first, &angles, pieces);
     pc__free(&stream->context->mem, pieces);
 }

@@ -27,7 +27,7 @@ typedef struct pc__cuda_norm {
     float *x;                 /* [rows][dim]; written if there is `add` */
     const float *add;         /* [rows][dim] first x += add * add_scale; NULL: none */
     const float *gain, *bias; /* [vectors][dim]; NULL: 1, 0 */
-    float *y;                 /* [rows][dim]; may be x, then only the norm stays */
+    float *y;                 /* [rows][dim]; may be x, then only the norm stays; or add */
     uint32_t rows, dim;
     float eps, add_scale; /* add_scale 1: exactly x + add */
     uint32_t mean;        /* 1: layer norm */

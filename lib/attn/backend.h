@@ -135,6 +135,12 @@ typedef struct pc__norm_weights {
     float eps;
 } pc__norm_weights;
 
+/* What a norm adds to x first: x += at * scale, rounded twice. */
+typedef struct pc__addend {
+    const pc__floats *at;
+    float scale; /* 1: exactly x + at */
+} pc__addend;
+
 typedef enum pc__pointwise {
     PC__SCALE,   /* x * a */
     PC__CLIP,    /* x, at most a, at least -a */
@@ -196,6 +202,19 @@ typedef struct pc__latent_pages {
     const pc__floats *plain, *values; /* [head][token][plain], [head][token][v_dim of `to`] */
     pc__floats *scratch;              /* [threads of the context][k_dim of `to`][PC__PAGE] */
 } pc__latent_pages;
+
+/* Rows of K and V, and where they go: row r becomes token slots[r] of runs[r]. */
+typedef struct pc__kv_rows {
+    pc__kv *const *runs;
+    const size_t *slots;
+    int32_t layer;
+    size_t rows;
+    pc__floats *k;             /* [rows][kv_heads][k_dim]; NULL: the pages keep theirs */
+    const pc__floats *v;       /* [rows][kv_heads][v_dim]; NULL: likewise */
+    size_t k_stride, v_stride; /* floats between rows */
+    const pc__rotation *rope;  /* K is rotated on the way; NULL: it is stored as it is */
+    const int64_t *positions;  /* [rows] by which it is rotated */
+} pc__kv_rows;
 
 /* Consecutive rows that belong together, such as those of one text. */
 typedef struct pc__row_range {
@@ -287,11 +306,13 @@ struct pc__backend_ops {
     /* y[r] = [channel][tap]: x of the `taps` rows around r, zeros beyond the ends of r's range */
     void (*neighbours)(pc__stream *stream, const pc__row_range *ranges, size_t count, size_t taps,
                        size_t dim, const pc__floats *x, pc__floats *y);
-    /* y may be x */
-    void (*rms_norm)(pc__stream *stream, const pc__floats *x, size_t rows, size_t dim,
-                     const pc__norm_weights *weights, pc__floats *y);
-    void (*layer_norm)(pc__stream *stream, const pc__floats *x, size_t rows, size_t dim,
-                       const pc__norm_weights *weights, pc__floats *y);
+    /* y = norm of x + addend, where `addend` is not NULL: bit-equal to the sum, and then its norm.
+     * x keeps the sum. y may be x, which then keeps the norm, or the addend. Without an addend x is
+     * only read. */
+    void (*rms_norm)(pc__stream *stream, pc__floats *x, const pc__addend *addend, size_t rows,
+                     size_t dim, const pc__norm_weights *weights, pc__floats *y);
+    void (*layer_norm)(pc__stream *stream, pc__floats *x, const pc__addend *addend, size_t rows,
+                       size_t dim, const pc__norm_weights *weights, pc__floats *y);
     /* row r of x [rows][dim] times factors[r], in host memory */
     void (*scale_rows)(pc__stream *stream, const float *factors, size_t rows, size_t dim,
                        pc__floats *x);
@@ -309,14 +330,9 @@ struct pc__backend_ops {
     pc_status (*experts)(pc__stream *stream, const pc__expert_layer *layer, const pc__floats *x,
                          size_t rows, pc__floats *scratch, pc__floats *routes, pc__floats *y);
 
-    /* Rotates the `heads` vectors of row r by positions[r]. stride: floats between rows. */
-    void (*rotate)(pc__stream *stream, const pc__rotation *rope, const int64_t *positions,
-                   size_t rows, size_t heads, size_t dim, size_t stride, pc__floats *x);
-    /* Writes k [kv_heads][k_dim] and v [kv_heads][v_dim] of row r as token slots[r] of runs[r]. k
-     * or v NULL: the page keeps its own. Strides are floats between rows. */
-    void (*store_kv)(pc__stream *stream, pc__kv *const *runs, const size_t *slots, int32_t layer,
-                     size_t rows, const pc__floats *k, size_t k_stride, const pc__floats *v,
-                     size_t v_stride);
+    /* Writes K and V into pages. With `rope`, the contents of k are undefined afterwards: who wants
+     * rotated keys reads them from the pages, or rotates a copy before. */
+    void (*store_kv)(pc__stream *stream, const pc__kv_rows *rows);
     /* As pc__plan_attend (attn/plan.h). */
     pc_status (*attend)(pc__stream *stream, pc__row_plan *plan, const pc__attn_layer *layer,
                         const pc__floats *q, pc__floats *out, pc__floats *lse);

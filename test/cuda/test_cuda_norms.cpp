@@ -1,8 +1,8 @@
 // Catches: sums that are less exact than promised, also of rows whose mean is far larger than their
 // deviation; dimensions that are not multiples of 4, shorter than a warp, longer than a thread
 // block holds; a norm in place; a sum x + y that is not written, or written where only the norm
-// stays; missing gain or bias,
-// or that of another row; rows that depend on the others of the launch; wasted sectors.
+// stays; an addend that is read after the norm has overwritten it; missing gain or bias, or that of
+// another row; rows that depend on the others of the launch; wasted sectors.
 #include "cuda/kernels/norms.h"
 
 #include "dense_case.h"
@@ -13,7 +13,7 @@ void pc__cuda_norm_warp(pc__cuda_norm), pc__cuda_norm_block(pc__cuda_norm);
 
 namespace {
 
-enum form { PLAIN, IN_PLACE, ADDED, ADDED_IN_PLACE };
+enum form { PLAIN, IN_PLACE, ADDED, ADDED_IN_PLACE, ADDED_OVER_ADDEND };
 
 void run_norm(const pc__cuda_norm &t, bool by_block)
 {
@@ -58,11 +58,12 @@ void norm(random_numbers &random, uint32_t rows, uint32_t dim, bool by_block, fo
          affine = random.below(4) > 0;
     uint32_t vectors = 1 + random.below(3);
     float far = random.below(2) ? 100.0f : 0.0f, add_scale = random.below(2) ? 1.0f : 0.22f;
-    device<float> x("x", rows * dim, gpu_model::WRITTEN), add("add", rows * dim),
-        sum("sum", rows * dim), gain("gain", vectors * dim), bias("bias", vectors * dim),
+    device<float> x("x", rows * dim, gpu_model::WRITTEN),
+        add("add", rows * dim, gpu_model::WRITTEN), sum("sum", rows * dim),
+        gain("gain", vectors * dim), bias("bias", vectors * dim),
         y("y", rows * dim, gpu_model::UNWRITTEN);
     size_t wrong = 0, wrong_sum = 0;
-    float *to = in_place ? x.data() : y.data();
+    float *to = in_place ? x.data() : how == ADDED_OVER_ADDEND ? add.data() : y.data();
     gain.fill([&](size_t) { return random.normal(); });
     bias.fill([&](size_t) { return random.normal(); });
     add.fill([&](size_t) { return random.normal(); });
@@ -101,7 +102,7 @@ void shapes(random_numbers &random)
                                          {1, 1027, 1}, {1, 8192, 1}, {2, 5, 1},   {1, 9000, 1},
                                          {1, 16641, 1}};
     for (const uint32_t *s : shapes)
-        for (int how = PLAIN; how <= ADDED_IN_PLACE; how++)
+        for (int how = PLAIN; how <= ADDED_OVER_ADDEND; how++)
             norm(random, s[0], s[1], s[2], (form)how, random.below(2));
 }
 

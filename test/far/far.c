@@ -14,18 +14,17 @@ typedef struct work {
     pc__floats *x, *y;
     const pc__floats *from;
     pc__norm_weights norm;
+    pc__addend addend;
     pc__gating gating;
     const float *factors;
     const void *source;
     const pc__linear *linear[PC__LINEARS_AT_ONCE];
     pc__floats *to[PC__LINEARS_AT_ONCE];
     const pc__table *table;
-    const pc__rotation *rope;
     const uint32_t *row;
-    const int64_t *positions;
     const pc__row_range *ranges;
     pc__expert_layer experts;
-    size_t count, rows, dim, heads, stride, taps;
+    size_t count, rows, dim, stride, taps;
     float a;
     int what;
 } work;
@@ -190,22 +189,32 @@ static pc_status run_norm(far_backend *far, void *arg)
     work *w = arg;
     w->norm.gain = NEAR(far, w->norm.gain);
     w->norm.bias = NEAR(far, w->norm.bias);
-    (w->what ? pc__cpu_layer_norm : pc__cpu_rms_norm)(far->cpu->stream, NEAR(far, w->from), w->rows,
+    w->addend.at = NEAR(far, w->addend.at);
+    (w->what ? pc__cpu_layer_norm : pc__cpu_rms_norm)(far->cpu->stream, NEAR(far, w->x),
+                                                      w->addend.at ? &w->addend : NULL, w->rows,
                                                       w->dim, &w->norm, NEAR(far, w->y));
     return PC_OK;
 }
 
-static void rms_norm(pc__stream *stream, const pc__floats *x, size_t rows, size_t dim,
-                     const pc__norm_weights *weights, pc__floats *y)
+static void norm(pc__stream *stream, int mean, pc__floats *x, const pc__addend *addend, size_t rows,
+                 size_t dim, const pc__norm_weights *weights, pc__floats *y)
 {
-    later(stream, run_norm, &(work){.from = x, .rows = rows, .dim = dim, .norm = *weights, .y = y});
+    work w = {.what = mean, .x = x, .rows = rows, .dim = dim, .norm = *weights, .y = y};
+    if (addend)
+        w.addend = *addend;
+    later(stream, run_norm, &w);
 }
 
-static void layer_norm(pc__stream *stream, const pc__floats *x, size_t rows, size_t dim,
-                       const pc__norm_weights *weights, pc__floats *y)
+static void rms_norm(pc__stream *stream, pc__floats *x, const pc__addend *addend, size_t rows,
+                     size_t dim, const pc__norm_weights *weights, pc__floats *y)
 {
-    later(stream, run_norm,
-          &(work){.what = 1, .from = x, .rows = rows, .dim = dim, .norm = *weights, .y = y});
+    norm(stream, 0, x, addend, rows, dim, weights, y);
+}
+
+static void layer_norm(pc__stream *stream, pc__floats *x, const pc__addend *addend, size_t rows,
+                       size_t dim, const pc__norm_weights *weights, pc__floats *y)
+{
+    norm(stream, 1, x, addend, rows, dim, weights, y);
 }
 
 static pc_status run_scale_rows(far_backend *far, void *arg)
@@ -283,27 +292,6 @@ static pc_status experts(pc__stream *stream, const pc__expert_layer *layer, cons
         stream, run_experts,
         &(work){.experts = *layer, .from = x, .rows = rows, .x = scratch, .to = {routes}, .y = y});
     return PC_OK;
-}
-
-static pc_status run_rotate(far_backend *far, void *arg)
-{
-    work *w = arg;
-    pc__cpu_rotate(far->cpu->stream, w->rope, w->positions, w->rows, w->heads, w->dim, w->stride,
-                   NEAR(far, w->x));
-    return PC_OK;
-}
-
-static void rotate(pc__stream *stream, const pc__rotation *rope, const int64_t *positions,
-                   size_t rows, size_t heads, size_t dim, size_t stride, pc__floats *x)
-{
-    later(stream, run_rotate,
-          &(work){.rope = rope,
-                  .positions = far_list(stream, positions, rows * sizeof *positions),
-                  .rows = rows,
-                  .heads = heads,
-                  .dim = dim,
-                  .stride = stride,
-                  .x = x});
 }
 
 /* Weights are packed by the CPU, and only it reads them. */
@@ -392,7 +380,6 @@ static pc__backend_ops far_ops = {
     .add = add,
     .experts_scratch = experts_scratch,
     .experts = experts,
-    .rotate = rotate,
     .store_kv = far_store_kv,
     .attend = far_attend,
     .attention_map = far_attention_map,

@@ -49,9 +49,7 @@ void far_later(pc__stream *stream, far_fn run, const void *work, size_t bytes);
 void *far_list(pc__stream *stream, const void *list, size_t bytes);
 
 /* far_attention.c */
-void far_store_kv(pc__stream *stream, pc__kv *const *runs, const size_t *slots, int32_t layer,
-                  size_t rows, const pc__floats *k, size_t k_stride, const pc__floats *v,
-                  size_t v_stride);
+void far_store_kv(pc__stream *stream, const pc__kv_rows *rows);
 pc_status far_attend(pc__stream *stream, pc__row_plan *plan, const pc__attn_layer *layer,
                      const pc__floats *q, pc__floats *out, pc__floats *lse);
 pc_status far_attention_map(pc__stream *stream, pc__row_plan *plan, const pc__attn_layer *layer,

@@ -2,6 +2,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "attn/cpu/backend_cpu.h"
 #include "attn/kv_device.h"
 #include "attn/plan_internal.h"
 #include "far.h"
@@ -63,18 +64,13 @@ static void views_free(view *views, size_t count)
     free(views);
 }
 
-typedef struct storing {
-    pc__kv **runs;
-    size_t *slots;
-    const pc__floats *k, *v;
-    size_t rows, k_stride, v_stride;
-    int32_t layer;
-} storing;
-
 static pc_status run_store(far_backend *far, void *arg)
 {
-    const storing *s = arg;
-    const float *k = NEAR(far, s->k), *v = NEAR(far, s->v);
+    pc__kv_rows *s = arg;
+    s->k = NEAR(far, s->k);
+    const float *k = pc__cpu_values(s->k), *v = NEAR(far, s->v);
+    if (s->rope && k)
+        pc__cpu_rotate_keys(far->base.context, s);
     for (size_t r = 0; r < s->rows; r++) {
         const pc__kv *run = s->runs[r];
         uint8_t *page = far_near(&far->memory, pc__kv_page_at(run, s->slots[r] / PC__PAGE)
@@ -86,18 +82,18 @@ static pc_status run_store(far_backend *far, void *arg)
     return PC_OK;
 }
 
-void far_store_kv(pc__stream *stream, pc__kv *const *runs, const size_t *slots, int32_t layer,
-                  size_t rows, const pc__floats *k, size_t k_stride, const pc__floats *v,
-                  size_t v_stride)
+void far_store_kv(pc__stream *stream, const pc__kv_rows *rows)
 {
-    storing s = {far_list(stream, runs, rows * sizeof(*runs)),
-                 far_list(stream, slots, rows * sizeof *slots),
-                 k,
-                 v,
-                 rows,
-                 k_stride,
-                 v_stride,
-                 layer};
+    pc__kv_rows s = *rows;
+    s.runs = far_list(stream, s.runs, s.rows * sizeof(*s.runs));
+    s.slots = far_list(stream, s.slots, s.rows * sizeof *s.slots);
+    if (s.rope) {
+        pc__rotation *rope = far_list(stream, s.rope, sizeof *rope);
+        rope->frequency = far_list(stream, rope->frequency,
+                                   (size_t)rope->dims / 2 * sizeof *rope->frequency);
+        s.rope = rope;
+        s.positions = far_list(stream, s.positions, s.rows * sizeof *s.positions);
+    }
     far_later(stream, run_store, &s, sizeof s);
 }
 

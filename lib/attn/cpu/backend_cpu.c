@@ -170,7 +170,6 @@ static const pc__backend_ops cpu = {
     .add = pc__cpu_add,
     .experts_scratch = pc__cpu_experts_scratch,
     .experts = pc__cpu_experts,
-    .rotate = pc__cpu_rotate,
     .store_kv = pc__cpu_store_kv,
     .attend = attend,
     .attention_map = attention_map,

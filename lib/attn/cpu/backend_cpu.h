@@ -30,17 +30,15 @@ void pc__cpu_gather(pc__stream *stream, const pc__floats *x, const uint32_t *row
                     size_t dim, pc__floats *y);
 void pc__cpu_neighbours(pc__stream *stream, const pc__row_range *ranges, size_t count, size_t taps,
                         size_t dim, const pc__floats *x, pc__floats *y);
-void pc__cpu_rotate(pc__stream *stream, const pc__rotation *rope, const int64_t *positions,
-                    size_t rows, size_t heads, size_t dim, size_t stride, pc__floats *x);
-void pc__cpu_store_kv(pc__stream *stream, pc__kv *const *runs, const size_t *slots, int32_t layer,
-                      size_t rows, const pc__floats *k, size_t k_stride, const pc__floats *v,
-                      size_t v_stride);
+/* Rotates k in place, as `rope` and `positions` say. */
+void pc__cpu_rotate_keys(pc_context *context, const pc__kv_rows *rows);
+void pc__cpu_store_kv(pc__stream *stream, const pc__kv_rows *rows);
 
 /* backend_cpu_pointwise.c */
-void pc__cpu_rms_norm(pc__stream *stream, const pc__floats *x, size_t rows, size_t dim,
-                      const pc__norm_weights *weights, pc__floats *y);
-void pc__cpu_layer_norm(pc__stream *stream, const pc__floats *x, size_t rows, size_t dim,
-                        const pc__norm_weights *weights, pc__floats *y);
+void pc__cpu_rms_norm(pc__stream *stream, pc__floats *x, const pc__addend *addend, size_t rows,
+                      size_t dim, const pc__norm_weights *weights, pc__floats *y);
+void pc__cpu_layer_norm(pc__stream *stream, pc__floats *x, const pc__addend *addend, size_t rows,
+                        size_t dim, const pc__norm_weights *weights, pc__floats *y);
 void pc__cpu_scale_rows(pc__stream *stream, const float *factors, size_t rows, size_t dim,
                         pc__floats *x);
 void pc__cpu_pointwise(pc__stream *stream, pc__pointwise what, float a, pc__floats *x,

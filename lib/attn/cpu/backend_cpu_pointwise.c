@@ -6,8 +6,9 @@
 #include "base/threads.h"
 
 typedef struct norm_work {
-    const float *x, *gain, *bias;
-    float *y, eps;
+    float *x, *y;
+    const float *add, *gain, *bias; /* add NULL: none */
+    float add_scale, eps;
     size_t rows, dim, chunk, vectors;
     int mean; /* layer norm */
 } norm_work;
@@ -34,6 +35,14 @@ static double sum_of(const float *x, size_t dim, float mean, int power)
     return sum;
 }
 
+static void add_to_row(const norm_work *n, size_t row)
+{
+    float *x = n->x + row * n->dim;
+    const float *add = n->add + row * n->dim;
+    for (size_t i = 0; i < n->dim; i++)
+        x[i] += add[i] * n->add_scale;
+}
+
 static void norm_row(const norm_work *n, size_t row)
 {
     const float *x = n->x + row * n->dim;
@@ -52,14 +61,19 @@ static void norm_row(const norm_work *n, size_t row)
 static void norm_chunk(void *arg, size_t index)
 {
     const norm_work *n = arg;
-    for (size_t r = index * n->chunk; r < (index + 1) * n->chunk && r < n->rows; r++)
+    for (size_t r = index * n->chunk; r < (index + 1) * n->chunk && r < n->rows; r++) {
+        if (n->add)
+            add_to_row(n, r);
         norm_row(n, r);
+    }
 }
 
-static void norm_run(pc__stream *stream, const pc__floats *x, size_t rows, size_t dim,
-                     const pc__norm_weights *weights, int mean, pc__floats *y)
+static void norm_run(pc__stream *stream, pc__floats *x, const pc__addend *addend, size_t rows,
+                     size_t dim, const pc__norm_weights *weights, int mean, pc__floats *y)
 {
-    norm_work n = {.x = pc__cpu_values(x),
+    norm_work n = {.x = pc__cpu_floats(x),
+                   .add = addend ? pc__cpu_values(addend->at) : NULL,
+                   .add_scale = addend ? addend->scale : 0.0f,
                    .gain = pc__cpu_values(weights->gain),
                    .bias = mean ? pc__cpu_values(weights->bias) : NULL,
                    .y = pc__cpu_floats(y),
@@ -72,16 +86,16 @@ static void norm_run(pc__stream *stream, const pc__floats *x, size_t rows, size_
     pc__parallel(stream->context, (n.rows + n.chunk - 1) / n.chunk, norm_chunk, &n);
 }
 
-void pc__cpu_rms_norm(pc__stream *stream, const pc__floats *x, size_t rows, size_t dim,
-                      const pc__norm_weights *weights, pc__floats *y)
+void pc__cpu_rms_norm(pc__stream *stream, pc__floats *x, const pc__addend *addend, size_t rows,
+                      size_t dim, const pc__norm_weights *weights, pc__floats *y)
 {
-    norm_run(stream, x, rows, dim, weights, 0, y);
+    norm_run(stream, x, addend, rows, dim, weights, 0, y);
 }
 
-void pc__cpu_layer_norm(pc__stream *stream, const pc__floats *x, size_t rows, size_t dim,
-                        const pc__norm_weights *weights, pc__floats *y)
+void pc__cpu_layer_norm(pc__stream *stream, pc__floats *x, const pc__addend *addend, size_t rows,
+                        size_t dim, const pc__norm_weights *weights, pc__floats *y)
 {
-    norm_run(stream, x, rows, dim, weights, 1, y);
+    norm_run(stream, x, addend, rows, dim, weights, 1, y);
 }
 
 static float act(pc__activation activation, float x)

@@ -191,54 +191,40 @@ void pc__cpu_neighbours(pc__stream *stream, const pc__row_range *ranges, size_t 
                            pc__cpu_floats(y) + (ranges[i].first + r) * dim * taps);
 }
 
-typedef struct rotation {
-    const pc__rotation *rope;
-    const int64_t *positions;
-    size_t rows, heads, dim, stride;
-    float *x;
-} rotation;
-
 enum { ROTATE_ROWS = 16 };
 
 static void rotate_chunk(void *arg, size_t index)
 {
-    const rotation *t = arg;
+    const pc__kv_rows *t = arg;
+    const pc__kv_shape *shape = &t->runs[0]->shape;
     float cosine[PC__MAX_HEAD / 2], sine[PC__MAX_HEAD / 2];
     for (size_t r = index * ROTATE_ROWS; r < (index + 1) * ROTATE_ROWS && r < t->rows; r++) {
+        float *k = pc__cpu_floats(t->k) + r * t->k_stride;
         pc__rope_angles(t->rope, t->positions[r], cosine, sine);
-        pc__kernels_get()->rotate(t->rope, cosine, sine, 1.0f, t->x + r * t->stride,
-                                  t->x + r * t->stride, t->heads, t->dim);
+        pc__kernels_get()->rotate(t->rope, cosine, sine, 1.0f, k, k, (size_t)shape->kv_heads,
+                                  (size_t)shape->k_dim);
     }
 }
 
-void pc__cpu_rotate(pc__stream *stream, const pc__rotation *rope, const int64_t *positions,
-                    size_t rows, size_t heads, size_t dim, size_t stride, pc__floats *x)
+void pc__cpu_rotate_keys(pc_context *context, const pc__kv_rows *rows)
 {
-    rotation t = {rope, positions, rows, heads, dim, stride, pc__cpu_floats(x)};
-    pc__parallel(stream->context, (rows + ROTATE_ROWS - 1) / ROTATE_ROWS, rotate_chunk, &t);
+    pc__kv_rows t = *rows;
+    pc__parallel(context, (t.rows + ROTATE_ROWS - 1) / ROTATE_ROWS, rotate_chunk, &t);
 }
-
-typedef struct storing {
-    pc__kv *const *runs;
-    const size_t *slots;
-    int32_t layer;
-    size_t rows, k_stride, v_stride;
-    const float *k, *v;
-} storing;
 
 static void store_chunk(void *arg, size_t index)
 {
-    const storing *s = arg;
+    const pc__kv_rows *s = arg;
+    const float *k = pc__cpu_values(s->k), *v = pc__cpu_values(s->v);
     for (size_t r = index * PC__PAGE; r < (index + 1) * PC__PAGE && r < s->rows; r++)
-        pc__kv_write(s->runs[r], s->layer, s->slots[r], s->k ? s->k + r * s->k_stride : NULL,
-                     s->v ? s->v + r * s->v_stride : NULL);
+        pc__kv_write(s->runs[r], s->layer, s->slots[r], k ? k + r * s->k_stride : NULL,
+                     v ? v + r * s->v_stride : NULL);
 }
 
-void pc__cpu_store_kv(pc__stream *stream, pc__kv *const *runs, const size_t *slots, int32_t layer,
-                      size_t rows, const pc__floats *k, size_t k_stride, const pc__floats *v,
-                      size_t v_stride)
+void pc__cpu_store_kv(pc__stream *stream, const pc__kv_rows *rows)
 {
-    storing s = {
-        runs, slots, layer, rows, k_stride, v_stride, pc__cpu_values(k), pc__cpu_values(v)};
-    pc__parallel(stream->context, (rows + PC__PAGE - 1) / PC__PAGE, store_chunk, &s);
+    pc__kv_rows s = *rows;
+    if (s.rope && s.k)
+        pc__cpu_rotate_keys(stream->context, rows);
+    pc__parallel(stream->context, (s.rows + PC__PAGE - 1) / PC__PAGE, store_chunk, &s);
 }

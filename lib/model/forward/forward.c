@@ -8,84 +8,42 @@
 #include "model/load/positions.h"
 #include "model/model_states.h"
 
-static void copy_rows(const pc__forward_work *work, pc__floats *to, const pc__floats *from,
-                      size_t rows)
-{
-    work->stream->ops->copy(work->stream, to, from,
-                            rows * (size_t)work->native->arch.hidden * sizeof(float));
-}
-
-void pc__apply_norm(const pc__forward_work *work, const pc__native_norm *norm, const pc__floats *x,
-                    size_t rows, pc__floats *y)
-{
-    const pc__native *native = work->native;
-    pc__stream *stream = work->stream;
-    const pc__norm_weights weights = {norm->gain, norm->bias, norm->vectors,
-                                      norm->eps > 0 ? norm->eps : native->arch.norm_eps};
-    if (!norm->gain) {
-        if (x != y)
-            copy_rows(work, y, x, rows);
-    } else if (native->arch.norm == PC__NORM_RMS) {
-        stream->ops->rms_norm(stream, x, rows, norm->dim, &weights, y);
-    } else {
-        stream->ops->layer_norm(stream, x, rows, norm->dim, &weights, y);
-    }
-}
-
-/* Adds the result of a sublayer, which `norm` norms first. */
-static void add_residual(const pc__forward_work *work, const pc__native_norm *norm,
-                         pc__floats *result)
-{
-    pc__stream *stream = work->stream;
-    float scale = work->native->arch.residual_scale;
-    size_t count = work->rows * (size_t)work->native->arch.hidden;
-    pc__apply_norm(work, norm, result, work->rows, result);
-    if (scale > 0)
-        stream->ops->pointwise(stream, PC__SCALE, scale, result, count);
-    stream->ops->add(stream, work->x, result, count);
-}
-
-static void norm_residual(const pc__forward_work *work, const pc__native_norm *what, pc__floats *to)
-{
-    pc__apply_norm(work, what, work->x, work->rows, to);
-}
-
 static pc_status sequential_layer(pc__forward_work *work, int32_t l)
 {
     const pc__native_layer *layer = &work->native->layers[l];
-    norm_residual(work, &layer->norm1, work->h);
+    pc__residual_norm(work, &layer->norm1, work->h);
     PC__TRY_RETURN(pc__attention_sublayer(work, l));
-    add_residual(work, &layer->output_norm1, work->y);
-    norm_residual(work, &layer->norm2, work->h);
+    pc__residual_add(work, &layer->output_norm1, work->y);
+    pc__residual_norm(work, &layer->norm2, work->h);
     PC__TRY_RETURN(pc__mlp_sublayer(work, l));
-    add_residual(work, &layer->output_norm2, work->h);
+    pc__residual_add(work, &layer->output_norm2, work->h);
     return PC_OK;
 }
 
 static pc_status parallel_layer(pc__forward_work *work, int32_t l)
 {
     const pc__native_layer *layer = &work->native->layers[l];
-    norm_residual(work, &layer->norm1, work->h);
+    pc__residual_norm(work, &layer->norm1, work->h);
     PC__TRY_RETURN(pc__attention_sublayer(work, l));
     if (work->native->arch.residual == PC__RESIDUAL_PARALLEL_2)
-        norm_residual(work, &layer->norm2, work->h);
+        pc__residual_norm(work, &layer->norm2, work->h);
     PC__TRY_RETURN(pc__mlp_sublayer(work, l));
-    add_residual(work, &layer->output_norm1, work->y);
-    add_residual(work, &layer->output_norm2, work->h);
+    pc__residual_add(work, &layer->output_norm1, work->y);
+    pc__residual_add(work, &layer->output_norm2, work->h);
     return PC_OK;
 }
 
 static pc_status post_norm_layer(pc__forward_work *work, int32_t l)
 {
     const pc__native_layer *layer = &work->native->layers[l];
-    copy_rows(work, work->h, work->x, work->rows);
+    pc__residual_copy(work, work->h);
     PC__TRY_RETURN(pc__attention_sublayer(work, l));
-    add_residual(work, &layer->output_norm1, work->y);
-    norm_residual(work, &layer->norm1, work->x);
-    copy_rows(work, work->h, work->x, work->rows);
+    pc__residual_add(work, &layer->output_norm1, work->y);
+    pc__residual_norm_x(work, &layer->norm1);
+    pc__residual_copy(work, work->h);
     PC__TRY_RETURN(pc__mlp_sublayer(work, l));
-    add_residual(work, &layer->output_norm2, work->h);
-    norm_residual(work, &layer->norm2, work->x);
+    pc__residual_add(work, &layer->output_norm2, work->h);
+    pc__residual_norm_x(work, &layer->norm2);
     return PC_OK;
 }
 
@@ -145,13 +103,22 @@ static int32_t pass_layers(const pc__forward_work *work)
     return wanted > 0 && wanted < layers ? wanted : layers;
 }
 
+/* Without a trace nobody reads x here, and what is pending stays so. */
+static pc_status trace_hidden(pc__forward_work *work, int32_t l)
+{
+    if (!work->pass->trace)
+        return PC_OK;
+    return pc__trace_rows(work, "hidden", l, pc__residual_x(work),
+                          (size_t)work->native->arch.hidden);
+}
+
 /* Ends a pass at the K and V of layer l. */
 static pc_status last_keys(pc__forward_work *work, int32_t l)
 {
     if (work->native->arch.residual == PC__RESIDUAL_POST)
-        copy_rows(work, work->h, work->x, work->rows);
+        pc__residual_copy(work, work->h);
     else
-        norm_residual(work, &work->native->layers[l].norm1, work->h);
+        pc__residual_norm(work, &work->native->layers[l].norm1, work->h);
     return pc__attention_keys(work, l);
 }
 
@@ -163,12 +130,11 @@ static pc_status run_block(pc__forward_work *work)
     PC__TRY(plan_block(work), done);
     for (l = 0; l < layers; l++) {
         PC__TRY(poll_cancel(work, l), done);
-        PC__TRY(pc__trace_rows(work, "hidden", l, work->x, (size_t)work->native->arch.hidden),
-                done);
+        PC__TRY(trace_hidden(work, l), done);
         if (l + 1 == work->pass->kv_layers)
             break;
         if (!l && work->conv_input)
-            copy_rows(work, work->conv_input, work->x, work->rows);
+            pc__residual_copy(work, work->conv_input);
         PC__TRY(run_layer(work, l), done);
         if (!l && work->conv_input)
             PC__TRY(pc__convolution_sublayer(work), done);
@@ -177,8 +143,7 @@ static pc_status run_block(pc__forward_work *work)
         status = l < layers ? last_keys(work, l) : PC_OK;
         goto done;
     }
-    PC__TRY(pc__trace_rows(work, "hidden", layers, work->x, (size_t)work->native->arch.hidden),
-            done);
+    PC__TRY(trace_hidden(work, layers), done);
     status = pc__head(work);
 done:
     finished = work->stream->ops->finish(work->stream);
@@ -219,7 +184,7 @@ static size_t lay_out_work(pc__forward_work *work, pc__floats *slab)
     const pc__arch *arch = &work->native->arch;
     const pc__kv_shape *shape = &work->native->shape;
     size_t rows = work->capacity, heads = (size_t)arch->heads, used = 0;
-    work->x = pc__floats_carve(slab, &used, rows * (size_t)arch->hidden);
+    work->residual.x = pc__floats_carve(slab, &used, rows * (size_t)arch->hidden);
     work->h = pc__floats_carve(slab, &used, rows * (size_t)arch->hidden);
     work->y = pc__floats_carve(slab, &used, rows * (size_t)arch->hidden);
     work->q = pc__floats_carve(slab, &used, rows * heads * (size_t)shape->k_dim);

@@ -57,19 +57,22 @@ pc_status pc__attention_project(pc__forward_work *work, int32_t layer, size_t fi
     return PC_OK;
 }
 
-/* Rotates keys; writes keys and values into the runs. k, v: of row `first`, or NULL. */
+/* Writes keys, which are rotated, and values into the runs. k, v: of row `first`, or NULL. */
 static void store_rows(const pc__forward_work *work, int32_t layer, size_t first, size_t rows,
                        pc__floats *k, const pc__floats *v)
 {
-    pc__stream *stream = work->stream;
     const pc__kv_shape *shape = &work->native->shape;
-    size_t heads = (size_t)shape->kv_heads, k_dim = (size_t)shape->k_dim;
-    const pc__rotation *rope = pc__native_layer_rope(work->native, layer, work->rope);
-    if (rope && k)
-        stream->ops->rotate(stream, rope, work->rope_positions + first, rows, heads, k_dim,
-                            heads * k_dim, k);
-    stream->ops->store_kv(stream, work->runs + first, work->slots + first, layer, rows, k,
-                          heads * k_dim, v, heads * (size_t)shape->v_dim);
+    const pc__kv_rows stored = {.runs = work->runs + first,
+                                .slots = work->slots + first,
+                                .layer = layer,
+                                .rows = rows,
+                                .k = k,
+                                .v = v,
+                                .k_stride = (size_t)shape->kv_heads * (size_t)shape->k_dim,
+                                .v_stride = (size_t)shape->kv_heads * (size_t)shape->v_dim,
+                                .rope = pc__native_layer_rope(work->native, layer, work->rope),
+                                .positions = work->rope_positions + first};
+    work->stream->ops->store_kv(work->stream, &stored);
 }
 
 void pc__attention_store(pc__forward_work *work, int32_t layer, size_t first, size_t rows,

@@ -24,7 +24,7 @@ static pc_status check_row(const pc__native *native, const pc__token_row *row)
 }
 
 /* Adds the embeddings of position and type. */
-static void add_learned(const pc__forward_work *work)
+static void add_learned(const pc__forward_work *work, pc__floats *x)
 {
     const pc__native *native = work->native;
     const pc__token_row *rows = work->pass->rows + work->first;
@@ -33,12 +33,12 @@ static void add_learned(const pc__forward_work *work)
     if (native->positions.table) {
         for (size_t r = 0; r < work->rows; r++)
             at[r] = (uint32_t)(rows[r].position + native->arch.position_offset);
-        stream->ops->look_up(stream, native->positions.table, at, work->rows, 1, work->x);
+        stream->ops->look_up(stream, native->positions.table, at, work->rows, 1, x);
     }
     if (native->encoder.types.table) {
         for (size_t r = 0; r < work->rows; r++)
             at[r] = (uint32_t)rows[r].type;
-        stream->ops->look_up(stream, native->encoder.types.table, at, work->rows, 1, work->x);
+        stream->ops->look_up(stream, native->encoder.types.table, at, work->rows, 1, x);
     }
 }
 
@@ -46,7 +46,7 @@ pc_status pc__embed_rows(pc__forward_work *work)
 {
     const pc__native *native = work->native;
     pc__stream *stream = work->stream;
-    pc__floats *to = work->narrow ? work->narrow : work->x;
+    pc__floats *x = pc__residual_begin(work), *to = work->narrow ? work->narrow : x;
     for (size_t r = 0; r < work->rows; r++) {
         const pc__token_row *row = &work->pass->rows[work->first + r];
         PC__TRY_RETURN(check_row(native, row));
@@ -57,24 +57,27 @@ pc_status pc__embed_rows(pc__forward_work *work)
         stream->ops->pointwise(stream, PC__SCALE, native->arch.embedding_scale, to,
                                work->rows * native->embedding.dim);
     if (work->narrow)
-        PC__TRY_RETURN(
-            pc__stream_linear(stream, native->project_in, work->narrow, work->rows, work->x));
-    add_learned(work);
-    if (native->embedding_norm.gain)
-        pc__apply_norm(work, &native->embedding_norm, work->x, work->rows, work->x);
+        PC__TRY_RETURN(pc__stream_linear(stream, native->project_in, work->narrow, work->rows, x));
+    add_learned(work, x);
+    pc__apply_norm(work, &native->embedding_norm, x, work->rows, x);
     return PC_OK;
 }
 
-/* Copies the rows that want logits into h, without gaps. Returns how many there are. */
-static size_t gather_logit_rows(pc__forward_work *work)
+/* h = the final norm of the rows that want logits, without gaps. Returns how many there are. */
+static size_t norm_logit_rows(pc__forward_work *work)
 {
+    const pc__native_norm *norm = &work->native->final_norm;
     size_t n = 0;
     for (size_t r = 0; r < work->rows; r++)
         if (work->pass->rows[work->first + r].want_logits)
             work->numbers[n++] = (uint32_t)r;
-    if (n)
-        work->stream->ops->gather(work->stream, work->x, work->numbers, n,
+    if (n == work->rows) {
+        pc__residual_norm(work, norm, work->h);
+    } else if (n) {
+        work->stream->ops->gather(work->stream, pc__residual_x(work), work->numbers, n,
                                   (size_t)work->native->arch.hidden, work->h);
+        pc__apply_norm(work, norm, work->h, n, work->h);
+    }
     return n;
 }
 
@@ -85,7 +88,6 @@ static pc_status run_head(pc__forward_work *work, size_t n, pc__floats *logits)
     pc__stream *stream = work->stream;
     const pc__floats *in = work->h;
     size_t count = n * (size_t)arch->vocab;
-    pc__apply_norm(work, &work->native->final_norm, work->h, n, work->h);
     if (work->native->project_out) {
         PC__TRY_RETURN(pc__stream_linear(stream, work->native->project_out, in, n, work->narrow));
         in = work->narrow;
@@ -116,7 +118,7 @@ static pc_status show_final(pc__forward_work *work)
     size_t hidden = (size_t)work->native->arch.hidden;
     if (!pass->trace && !pass->final)
         return PC_OK;
-    pc__apply_norm(work, &work->native->final_norm, work->x, work->rows, work->h);
+    pc__residual_norm(work, &work->native->final_norm, work->h);
     if (pass->final)
         work->stream->ops->copy(work->stream, pass->final + work->first * hidden, work->h,
                                 work->rows * hidden * sizeof(float));
@@ -129,7 +131,7 @@ pc_status pc__head(pc__forward_work *work)
     PC__TRY_RETURN(show_final(work));
     if (!work->native->arch.causal)
         return pc__trace_heads(work);
-    n = work->pass->logits ? gather_logit_rows(work) : 0;
+    n = work->pass->logits ? norm_logit_rows(work) : 0;
     return n ? write_logits(work, n) : PC_OK;
 }
 
@@ -159,7 +161,7 @@ static pc_status reserve_input(pc__forward_work *work, pc__floats *x, size_t nar
 {
     const pc_allocator *mem = &work->native->context->mem;
     pc__backend *backend = work->native->backend;
-    work->x = x;
+    work->residual.x = x;
     work->numbers = pc__calloc(mem, work->rows, sizeof *work->numbers);
     if (narrow)
         work->narrow = work->slab = backend->ops->take(backend,

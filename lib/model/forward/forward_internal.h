@@ -54,6 +54,15 @@ typedef struct pc__latent_work {
     pc__expand_work expand;
 } pc__latent_work;
 
+/* The residual stream x. The result of a sublayer is not added to it at once: it is *pending* until
+ * a norm of x adds it on the way, or until somebody asks for x. Until then its buffer keeps it.
+ * Everybody goes through the functions of forward_residual.c, which alone look at the members. */
+typedef struct pc__residual_stream {
+    pc__floats *x;       /* [hidden] without what is pending */
+    pc__floats *pending; /* [hidden]; NULL: nothing */
+    float scale;         /* its factor */
+} pc__residual_stream;
+
 /* Activations are fp32, [row of the block][…], in the memory of the backend. */
 typedef struct pc__forward_work {
     const pc__native *native;
@@ -68,8 +77,8 @@ typedef struct pc__forward_work {
     size_t logits_done; /* rows of pass->logits written so far */
     pc__row_plan *plan;
 
-    pc__floats *slab;     /* memory of all that follow */
-    pc__floats *x;        /* [hidden] residual stream */
+    pc__floats *slab; /* memory of all that follow */
+    pc__residual_stream residual;
     pc__floats *h;        /* [hidden] normed input of a sublayer; result of the MLP */
     pc__floats *y;        /* [hidden] result of the attention sublayer */
     pc__floats *q;        /* [heads][k_dim] */
@@ -139,9 +148,22 @@ pc_status pc__convolution_sublayer(pc__forward_work *work);
 size_t pc__lane_count(const pc__pass *pass);
 void pc__lane_rows(const pc__pass *pass, size_t lane, size_t *first, size_t *count);
 
-/* Norms `rows` rows; copies them where the model has no norm there (then they have its width). */
-void pc__apply_norm(const pc__forward_work *work, const pc__native_norm *norm, const pc__floats *x,
+/* forward_residual.c. Norms `rows` rows of x, which is only read unless y is x; copies them where
+ * the model has no norm there (then they have its width). */
+void pc__apply_norm(const pc__forward_work *work, const pc__native_norm *norm, pc__floats *x,
                     size_t rows, pc__floats *y);
+/* The residual stream of a new block, to be filled: nothing is pending. */
+pc__floats *pc__residual_begin(pc__forward_work *work);
+/* The residual stream with all that was added to it. Before its user writes anything else. */
+pc__floats *pc__residual_x(pc__forward_work *work);
+/* Adds the result of a sublayer, which `norm` norms first, and which then stays as it is until one
+ * of these functions is called again. */
+void pc__residual_add(pc__forward_work *work, const pc__native_norm *norm, pc__floats *result);
+/* y = norm of x, or x = norm of x. y may be what was added last. */
+void pc__residual_norm(pc__forward_work *work, const pc__native_norm *norm, pc__floats *y);
+void pc__residual_norm_x(pc__forward_work *work, const pc__native_norm *norm);
+/* y = x. */
+void pc__residual_copy(pc__forward_work *work, pc__floats *y);
 
 void pc__emit_trace(const pc__pass *pass, const char *name, int32_t layer, size_t lane,
                     const int64_t *shape, uint32_t rank, const float *data);
@@ -154,7 +176,7 @@ pc_status pc__trace_maps(const pc__forward_work *work, const pc__attn_layer *lay
 void pc__trace_map(const pc__forward_work *work, int32_t layer, size_t lane, size_t tokens,
                    const float *map); /* [head][tokens][tokens] */
 /* encoders: "pooled" and "logits" of each lane */
-pc_status pc__trace_heads(const pc__forward_work *work);
+pc_status pc__trace_heads(pc__forward_work *work);
 pc_status pc__trace_routes(const pc__forward_work *work, int32_t layer);
 
 #endif

@@ -35,7 +35,7 @@ static void norm_rows(const pc__forward_work *work, const pc__native_norm *norm,
 {
     const pc__norm_weights weights = {norm->gain, NULL, norm->vectors,
                                       work->native->arch.latent.norm_eps};
-    work->stream->ops->rms_norm(work->stream, x, work->rows, norm->dim, &weights, x);
+    work->stream->ops->rms_norm(work->stream, x, NULL, work->rows, norm->dim, &weights, x);
 }
 
 /* latent.q: queries of all heads, [heads][plain, rotated]; latent.kv: [latent, rotated part]. */
@@ -88,16 +88,18 @@ static pc_status absorb_queries(pc__forward_work *work, int32_t layer, pc__row_r
 
 pc_status pc__latent_keys(pc__forward_work *work, int32_t layer)
 {
-    pc__stream *stream = work->stream;
     latent_sizes s = sizes_of(&work->native->arch);
     PC__TRY_RETURN(project(work, &work->native->layers[layer]));
     PC__TRY_RETURN(split_latents(work, layer));
     PC__TRY_RETURN(pc__trace_expanded(work, layer));
-    if (work->rope)
-        stream->ops->rotate(stream, work->rope, work->rope_positions, work->rows, 1, s.k_dim,
-                            s.k_dim, work->k);
-    stream->ops->store_kv(stream, work->runs, work->slots, layer, work->rows, work->k, s.k_dim,
-                          NULL, 0);
+    work->stream->ops->store_kv(work->stream, &(pc__kv_rows){.runs = work->runs,
+                                                             .slots = work->slots,
+                                                             .layer = layer,
+                                                             .rows = work->rows,
+                                                             .k = work->k,
+                                                             .k_stride = s.k_dim,
+                                                             .rope = work->rope,
+                                                             .positions = work->rope_positions});
     return PC_OK;
 }
 

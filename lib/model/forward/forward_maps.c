@@ -143,7 +143,8 @@ static pc_status ask_for_map(pc__forward_work *work, size_t i, int32_t layer)
     pc__block_lane *block = &work->maps.lane[i];
     size_t hidden = (size_t)work->native->arch.hidden;
     void *own;
-    const float *x = pc__stream_show(work->stream, pc__floats_at(work->x, block->first * hidden),
+    const float *x = pc__stream_show(work->stream,
+                                     pc__floats_at(pc__residual_x(work), block->first * hidden),
                                      block->rows * hidden, &own);
     if (!x)
         return PC_ERR_NOMEM;

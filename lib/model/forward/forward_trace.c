@@ -200,7 +200,7 @@ void pc__trace_map(const pc__forward_work *work, int32_t layer, size_t lane, siz
     pc__emit_trace(work->pass, "probs", layer, lane, shape, 3, map);
 }
 
-pc_status pc__trace_heads(const pc__forward_work *work)
+pc_status pc__trace_heads(pc__forward_work *work)
 {
     const pc__native *native = work->native;
     const pc__pass *pass = work->pass;
@@ -212,7 +212,7 @@ pc_status pc__trace_heads(const pc__forward_work *work)
         return PC_OK;
     float *pooled = pc__calloc(&native->context->mem, hidden + native->encoder.classes,
                                sizeof *pooled);
-    const float *x = pooled ? show_rows(work, work->x, hidden, &own) : NULL;
+    const float *x = pooled ? show_rows(work, pc__residual_x(work), hidden, &own) : NULL;
     if (!x)
         goto done;
     status = PC_OK;

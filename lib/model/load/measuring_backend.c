@@ -147,10 +147,10 @@ static void copy(pc__stream *stream, void *to, const void *from, size_t bytes)
 }
 
 /* Of both kinds. */
-static void norm(pc__stream *stream, const pc__floats *x, size_t rows, size_t dim,
-                 const pc__norm_weights *weights, pc__floats *y)
+static void norm(pc__stream *stream, pc__floats *x, const pc__addend *addend, size_t rows,
+                 size_t dim, const pc__norm_weights *weights, pc__floats *y)
 {
-    (void)x, (void)weights;
+    (void)x, (void)addend, (void)weights;
     zero(stream, y, rows * dim * sizeof(float));
 }
 

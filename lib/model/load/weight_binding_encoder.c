@@ -17,7 +17,7 @@ static pc_status norm_distances(const pc__binder *b, const distance_embedding *e
     pc_status status = pc__bind_norm(b, PC__ROLE_RELATIVE_NORM, &norm);
     if (status >= 0)
         e->stream->ops->layer_norm(
-            e->stream, e->rows, e->count, norm.dim,
+            e->stream, e->rows, NULL, e->count, norm.dim,
             &(pc__norm_weights){norm.gain, norm.bias, norm.vectors, native->arch.norm_eps},
             e->rows);
     pc_status finished = e->stream->ops->finish(e->stream);

@@ -25,7 +25,7 @@ KINDS = {
     "fuzz": "the committed corpora, replayed",
     "levels": "tests of above once more, for each level of CPU instructions",
     "modules": "tests of above once more, with plug-in modules from files, and without",
-    "cuda": "the CUDA backend: kernels over a model of the machine, host part on a fake driver",
+    "cuda": "the CUDA backend: kernels over a model of the machine, host part on a fake device",
     "far": "tests of above once more, on a backend whose memory the library cannot see",
     "emulated": "older CPUs, emulated",
 }

@@ -3,14 +3,25 @@
 
 #include <string.h>
 
+#ifdef PC_CUDA_REAL
 int pc_cuda_real(void)
 {
-#ifdef PC_CUDA_REAL
     return 1;
-#else
-    return 0;
-#endif
 }
+
+__attribute__((constructor)) static void need_device(void)
+{
+    int devices;
+    cudaError_t error = cudaGetDeviceCount(&devices);
+    if (error)
+        pc_test_skip(cudaGetErrorString(error));
+}
+#else
+int pc_cuda_real(void)
+{
+    return 0;
+}
+#endif
 
 static pc_status open_parts(pc_cuda_place *place, size_t limit)
 {

@@ -126,22 +126,6 @@ std::vector<Queue *> Device::all_queues()
     return all;
 }
 
-/* The legacy default stream waits for the others, and they for it, unless they do not block. */
-void Machine::add(Queue *queue, Operation operation)
-{
-    Device *device = queue->device;
-    if (queue == &device->legacy) {
-        for (const Queue *other : device->all_queues())
-            if (other->blocking && other->last)
-                operation.after.push_back(other->last);
-    } else if (queue->blocking && device->legacy.last) {
-        operation.after.push_back(device->legacy.last);
-    }
-    queue->last = operation.done;
-    queue->work.push_back(std::move(operation));
-    changed.notify_all();
-}
-
 static bool idle(const Queue *queue)
 {
     return queue->work.empty() && !queue->running;
@@ -177,14 +161,47 @@ void Machine::destroy(Guard &guard, Device *device, cudaError_t error)
     });
 }
 
-static bool is_ready(const Queue *queue)
+static bool is_ready(const Operation &operation)
 {
-    if (queue->work.empty())
-        return false;
-    for (const auto &mark : queue->work.front().after)
+    for (const auto &mark : operation.after)
         if (!mark->reached)
             return false;
     return true;
+}
+
+static bool is_ready(const Queue *queue)
+{
+    return !queue->work.empty() && is_ready(queue->work.front());
+}
+
+void Machine::finish(Queue *queue, const Operation &operation)
+{
+    operation.done->reached = true;
+    operation.done->at = std::chrono::steady_clock::now();
+    queue->running = in_kernel = false;
+    changed.notify_all();
+}
+
+/* The legacy default stream waits for the others, and they for it, unless they do not block. What
+ * is no work is done at once if it may be. */
+void Machine::add(Queue *queue, Operation operation)
+{
+    Device *device = queue->device;
+    if (queue == &device->legacy) {
+        for (const Queue *other : device->all_queues())
+            if (other->blocking && other->last)
+                operation.after.push_back(other->last);
+    } else if (queue->blocking && device->legacy.last) {
+        operation.after.push_back(device->legacy.last);
+    }
+    queue->last = operation.done;
+    if (operation.settle && idle(queue) && is_ready(operation) && !in_kernel) {
+        operation.settle();
+        finish(queue, operation);
+        return;
+    }
+    queue->work.push_back(std::move(operation));
+    changed.notify_all();
 }
 
 /* One of the queues whose next operation may run, at random; null: there is none. */
@@ -193,7 +210,7 @@ Queue *Machine::choose()
     std::vector<Queue *> ready;
     for (const auto &device : devices)
         for (Queue *queue : device->all_queues())
-            if (is_ready(queue) && (!held || queue->work.front().always))
+            if (is_ready(queue) && (!held || queue->work.front().settle))
                 ready.push_back(queue);
     return ready.empty() ? nullptr : ready[random() % ready.size()];
 }
@@ -204,9 +221,39 @@ static bool goes_on(const Queue *queue)
     return is_ready(queue) && queue->work.front().opens_memory;
 }
 
-/* The thread of all devices. An operation runs without the lock, so that calls go on beside it.
- * Memory stays open from one kernel to the next, for opening takes as long as a small kernel; but
- * it is closed before the host can learn that the queue is empty. */
+/* An operation runs without the lock, so that calls go on beside it. Memory stays open from one
+ * kernel to the next, for opening takes as long as a small kernel; but it is closed before the host
+ * can learn that the queue is empty. */
+void Machine::run(Guard &guard, Queue *queue, Operation operation, Memory **open)
+{
+    Device *device = queue->device;
+    uint64_t late = options.late_us ? random() % options.late_us : 0;
+    if (++operations == fail_work)
+        device->lost = fail_work_with;
+    bool runs = operation.run && !device->lost, opens = operation.opens_memory && runs;
+    in_kernel = opens;
+    guard.unlock();
+    if (late)
+        std::this_thread::sleep_for(std::chrono::microseconds(late));
+    if (opens && *open != &device->memory) {
+        if (*open) /* another device's */
+            (*open)->open(false);
+        (*open = &device->memory)->open(true);
+    }
+    cudaError_t error = runs ? operation.run() : cudaSuccess;
+    guard.lock();
+    if (*open && (error || !goes_on(queue))) {
+        guard.unlock();
+        (*open)->open(false);
+        *open = nullptr;
+        guard.lock();
+    }
+    if (error && !device->lost)
+        device->lost = error;
+    finish(queue, operation);
+}
+
+/* The thread of all devices. */
 void Machine::work()
 {
     Memory *open = nullptr;
@@ -216,37 +263,15 @@ void Machine::work()
         changed.wait(guard, [&] { return (queue = choose()) || ending; });
         if (!queue)
             return;
-        Device *device = queue->device;
         Operation operation = std::move(queue->work.front());
         queue->work.pop_front();
         queue->running = true;
-        uint64_t late = options.late_us ? random() % options.late_us : 0;
-        if (!operation.always && ++operations == fail_work)
-            device->lost = fail_work_with;
-        bool runs = operation.run && (operation.always || !device->lost);
-        in_kernel = operation.opens_memory && runs;
-        guard.unlock();
-        if (late)
-            std::this_thread::sleep_for(std::chrono::microseconds(late));
-        if (operation.opens_memory && runs && open != &device->memory) {
-            if (open) /* another device's */
-                open->open(false);
-            (open = &device->memory)->open(true);
+        if (operation.settle) {
+            operation.settle();
+            finish(queue, operation);
+        } else {
+            run(guard, queue, std::move(operation), &open);
         }
-        cudaError_t error = runs ? operation.run() : cudaSuccess;
-        guard.lock();
-        if (open && (error || !goes_on(queue))) {
-            guard.unlock();
-            open->open(false);
-            open = nullptr;
-            guard.lock();
-        }
-        if (error && !device->lost)
-            device->lost = error;
-        operation.done->reached = true;
-        operation.done->at = std::chrono::steady_clock::now();
-        queue->running = in_kernel = false;
-        changed.notify_all();
     }
 }
 

@@ -20,6 +20,7 @@
 
 namespace fake {
 
+using Guard = std::unique_lock<std::mutex>;
 struct Device;
 struct Queue;
 
@@ -83,8 +84,8 @@ struct Mark {
 
 struct Operation {
     std::function<cudaError_t()> run; /* null: only a place in the order */
+    std::function<void()> settle;     /* instead: no work for the device; with the lock */
     bool opens_memory = false;
-    bool always = false;                      /* also if the device is lost */
     std::vector<std::shared_ptr<Mark>> after; /* runs only once all these are reached */
     std::shared_ptr<Mark> done = std::make_shared<Mark>();
 };
@@ -180,6 +181,8 @@ struct Machine {
 
   private:
     Queue *choose();
+    void finish(Queue *queue, const Operation &operation);
+    void run(Guard &guard, Queue *queue, Operation operation, Memory **open);
     void work();
 };
 
@@ -211,7 +214,6 @@ enum {
     UNSAFE = 4,    /* not while a graph is captured, unless the thread allows it */
     ENTERS = 8     /* if it fails, the device is gone */
 };
-using Guard = std::unique_lock<std::mutex>;
 Guard first(); /* the lock; a machine may begin with its first call */
 /* Counts a call. `failed`: what it returns at its end, or at once if this is false. */
 bool begin(Guard &guard, const char *name, unsigned kind, cudaError_t *failed);

@@ -99,12 +99,7 @@ static cudaError_t take_from(Pool *pool, Queue *queue, void **out, size_t bytes)
     pool->used += bytes;
     *out = reinterpret_cast<void *>(address);
     Operation operation;
-    operation.always = true;
-    operation.run = [=] {
-        std::lock_guard<std::mutex> inner(lock);
-        watcher().taken(reinterpret_cast<void *>(address), bytes);
-        return cudaSuccess;
-    };
+    operation.settle = [=] { watcher().taken(reinterpret_cast<void *>(address), bytes); };
     return submit(queue, std::move(operation));
 }
 
@@ -127,13 +122,10 @@ static Operation give_of(Device *device, Queue *queue, uint64_t address)
 {
     Part part = device->memory.taken.at(address);
     Operation operation;
-    operation.always = true;
-    operation.run = [=] {
-        std::lock_guard<std::mutex> inner(lock);
+    operation.settle = [=] {
         if (part.pool)
             part.pool->coming[queue] -= part.bytes;
         remove(device, address);
-        return cudaSuccess;
     };
     return operation;
 }
@@ -312,12 +304,10 @@ cudaError_t cudaFreeAsync(void *memory, cudaStream_t stream)
         Part &part = device->memory.taken.at(address);
         if (part.leaves)
             return cudaErrorInvalidValue;
-        if (cudaError_t error = submit(queue, give_of(device, queue, address)))
-            return error;
         part.leaves = true;
         if (part.pool)
             part.pool->coming[queue] += part.bytes;
-        return cudaSuccess;
+        return submit(queue, give_of(device, queue, address));
     });
 }
 

@@ -79,6 +79,7 @@ static void weights_to_device(place *at, layer *l)
     }
     l->device_weights = l->shape.dtype == PC_DTYPE_F32 ? to_device(at, l->weights, count * 4)
                                                        : to_device(at, bits, count * 2);
+    CHECK_OK(pc__cuda_finish(at->p.stream)); /* a layer may copy them at once */
     free(bits);
 }
 

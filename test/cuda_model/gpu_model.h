@@ -1,4 +1,4 @@
-// What tests and the fake driver use of the model of the machine: regions, launches, reports and
+// What tests and the fake device use of the model of the machine: regions, launches, reports and
 // counts. One launch runs at a time; calls are allowed from any thread between launches.
 #ifndef PC_TEST_GPU_MODEL_H
 #define PC_TEST_GPU_MODEL_H

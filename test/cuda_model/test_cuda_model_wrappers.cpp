@@ -1,6 +1,6 @@
 // Catches: a wrapper of gpu.h that computes, moves or orders something else than its promise: in
-// the model, and on a device (PC_CUDA_TEST=device), where its assembly runs; a wrapper that no
-// kernel here uses. Those of a warp are in test_cuda_model_tensor.cpp.
+// the model, and on a device (gpu_test_…), where its assembly runs; a wrapper that no kernel here
+// uses. Those of a warp are in test_cuda_model_tensor.cpp.
 #include "attn/half.h"
 #include "model_wrappers.h"
 #include "planted.h"

@@ -57,6 +57,7 @@ typedef struct bench {
     float *results; /* of the first method, in host memory; NULL: none yet */
     pc_plan *plan[ARMS];
     size_t rounds[ARMS]; /* of a pass through all layers */
+    double host_us;      /* of a call of `shared`, until it returned; NAN: the CPU computes */
     plot *plot;
 } bench;
 
@@ -174,6 +175,7 @@ static int lay_out(bench *b)
     while (!b->a->layers && b->layers > 1 && b->layers * (layer + b->rows * shared) > room
            && b->layers * layer > enough / 2)
         b->layers--;
+    b->host_us = NAN;
     b->copies = !b->a->pool && b->layers * (layer + b->rows * shared) <= room ? b->rows : 0;
     b->runs = 1 + b->rows + b->copies;
     if ((code = take(b, b->layers * (layer + b->copies * shared), &b->memory)) != EXIT_OK)
@@ -290,6 +292,8 @@ static int pass(bench *b, int arm, double *seconds)
     for (size_t i = 0; i < b->rounds[arm] && code == EXIT_OK; i++)
         code = attend_layers(b, arm);
     *seconds = machine_now() - began;
+    if (arm == SHARED && on_device(b))
+        b->host_us = 1e6 * *seconds / (double)(b->rounds[arm] * b->layers);
     if (code == EXIT_OK && on_device(b))
         code = bench_device_end(&b->device, seconds);
     *seconds /= (double)(b->rounds[arm] * b->layers);
@@ -381,7 +385,7 @@ static void print_row(const bench *b, const double *us)
     draw_row(b, us, bound.least);
     if (b->a->json) {
         print_json(json_pack(
-            "{s:I,s:I,s:I,s:I,s:I,s:I,s:s,s:o,s:f,s:f,s:f,s:o,s:f,s:f,s:f,s:s,s:I}", "rows",
+            "{s:I,s:I,s:I,s:I,s:I,s:I,s:s,s:o,s:f,s:f,s:f,s:o,s:f,s:f,s:f,s:s,s:I,s:o}", "rows",
             (json_int_t)b->rows, "prefix", (json_int_t)b->prefix, "suffix", (json_int_t)b->suffix,
             "heads", (json_int_t)b->shape.heads, "kv_heads", (json_int_t)b->shape.kv_heads,
             "head_dim", (json_int_t)b->shape.k_dim, "dtype", dtypes[b->a->dtype].name,
@@ -389,7 +393,7 @@ static void print_row(const bench *b, const double *us)
             us[SHARED], "chosen_us", us[SHARED], "speedup", json_number(us[UNSHARED] / us[SHARED]),
             "speedup_per_row", us[PER_ROW] / us[SHARED], "bound_us", bound.least, "bound_share",
             bound.least / us[SHARED], "bound_by", is_read ? "bytes" : "flops", "layers",
-            (json_int_t)b->layers));
+            (json_int_t)b->layers, "host_us", json_number(b->host_us)));
         return;
     }
     printf("%5zu %7zu %7zu ", b->rows, b->prefix, b->suffix);
@@ -398,8 +402,11 @@ static void print_row(const bench *b, const double *us)
     else
         printf("%12.1f %12.1f %12.1f %8.2fx", us[UNSHARED], us[PER_ROW], us[SHARED],
                us[UNSHARED] / us[SHARED]);
-    printf(" %8.2fx %10.1f  %3.0f %% of %s\n", us[PER_ROW] / us[SHARED], bound.least,
+    printf(" %8.2fx %10.1f  %3.0f %% of %s", us[PER_ROW] / us[SHARED], bound.least,
            100 * bound.least / us[SHARED], is_read ? "bandwidth" : "arithmetic");
+    if (on_device(b))
+        printf("  %8.1f", b->host_us);
+    printf("\n");
     fflush(stdout);
 }
 
@@ -536,7 +543,8 @@ static void print_machine(const bench *b)
         return;
     }
     printf(" rows  prefix  suffix     unshared      per row       shared  unsh/sh.  row/sh.    "
-           "  bound\n");
+           "  bound%s\n",
+           on_device(b) ? "                    host" : "");
 }
 
 typedef struct sizes {

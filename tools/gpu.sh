@@ -24,8 +24,8 @@ parts="bin lib models golden examples"
 wrappers="test_cuda_model_tensor test_cuda_model_wrappers"
 kernels="test_cuda_rows test_cuda_norms test_cuda_activations test_cuda_rotate test_cuda_kv_write"
 kernels="$kernels test_cuda_experts test_cuda_maps test_cuda_quantised test_cuda_sampling"
-kernels="$kernels test_cuda_attend test_cuda_naive test_cuda_stream test_cuda_pool test_cuda_gemm"
-kernels="$kernels test_cuda_backend test_cuda_backend_attend test_cuda_plan_handle"
+kernels="$kernels test_cuda_attend test_cuda_naive test_cuda_fake test_cuda_stream test_cuda_pool"
+kernels="$kernels test_cuda_gemm test_cuda_backend test_cuda_backend_attend test_cuda_plan_handle"
 models="test_backend_ops test_golden_models test_serving"
 
 # build ARCHITECTURES KERNELS JOBS: programs that find their libraries beside them
@@ -83,10 +83,10 @@ made_of() {
     blas=$(objdump -p .gpu/lib/libpromptcache_cuda.so 2>/dev/null |
         sed -n 's/.*NEEDED *\(libcublasLt.*\)/\1/p')
     echo "$(git rev-parse --short HEAD 2>/dev/null || echo "no commit"), sm_$1"
-    echo "glibc $glibc or later; tar with xz, or Python"
+    echo "glibc $glibc or later, tar with xz or Python"
     case $blas in
-    *.12) echo "NVIDIA's driver 550 or later; $blas" ;;
-    *.13) echo "NVIDIA's driver 580 or later; $blas" ;;
+    *.12) echo "NVIDIA's driver 550 or later, $blas" ;;
+    *.13) echo "NVIDIA's driver 580 or later, $blas" ;;
     esac
 }
 
@@ -132,14 +132,15 @@ pack() {
         count=$(find ".gpu/$part" -type f | wc -l)
         echo "gpu: $(du -sk ".gpu/$part" | cut -f 1) KiB in $part, $count files"
     done
+    # every test has the same kernels: the compressor has to see so far back
     # shellcheck disable=SC2086 # a list
-    tar -cJf .gpu/packed.tar.xz -C .gpu $parts
+    XZ_OPT=-9 tar -cJf .gpu/packed.tar.xz -C .gpu $parts
     # shellcheck disable=SC2086
     (cd .gpu && rm -rf $parts)
     cp tools/gpu.sh .gpu/
     size=$(du -sm .gpu | cut -f 1)
     echo "gpu: $size MiB in .gpu, of $(sed -n 1p .gpu/made-of): only this folder has to travel"
-    echo "gpu: there it needs $(sed 1d .gpu/made-of | paste -sd ';' | sed 's/;/; /g')"
+    echo "gpu: there it needs $(sed 1d .gpu/made-of | paste -sd ';' | sed 's/;/, /g')"
     echo "gpu: there: sh .gpu/gpu.sh run"
     [ "$with" = 1 ] || echo "gpu: no kernels are in it: there most steps are skipped"
     [ "$size" -le $most_mib ] || wrong "pack: that is more than $most_mib MiB"

@@ -44,6 +44,15 @@ void pc__cuda_leave(pc__cuda_caller *before);
 /* The same for calls that only queue work, which no capture forbids. */
 pc_status pc__cuda_select(int *before, const pc__cuda_device *device);
 void pc__cuda_restore(int before, const pc__cuda_device *device);
+#define PC__CUDA_QUEUED(device, status, expression)     \
+    do {                                                \
+        int before_;                                    \
+        (status) = pc__cuda_select(&before_, (device)); \
+        if ((status) == PC_OK) {                        \
+            (status) = (expression);                    \
+            pc__cuda_restore(before_, (device));        \
+        }                                               \
+    } while (0)
 
 /* PC_ERR_INVALID: the device cannot use an address of the application, which is called `what`. NULL
  * is not looked at. */

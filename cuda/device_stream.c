@@ -20,13 +20,13 @@ void pc__cuda_note(pc__cuda_stream *stream, pc_status status)
 }
 
 /* Runs a call on the stream's device, unless there was an error. */
-#define QUEUE(stream, call, arguments)                                         \
-    do {                                                                       \
-        if ((stream)->status == PC_OK) {                                       \
-            pc_status status_;                                                 \
-            PC__CUDA_ON((stream)->device, status_, PC__CUDA(call, arguments)); \
-            pc__cuda_note(stream, status_);                                    \
-        }                                                                      \
+#define QUEUE(stream, call, arguments)                                             \
+    do {                                                                           \
+        if ((stream)->status == PC_OK) {                                           \
+            pc_status status_;                                                     \
+            PC__CUDA_QUEUED((stream)->device, status_, PC__CUDA(call, arguments)); \
+            pc__cuda_note(stream, status_);                                        \
+        }                                                                          \
     } while (0)
 
 /* Memory of the CPU that the device does not reach by itself. */
@@ -82,24 +82,20 @@ void pc__cuda_upload(pc__cuda_stream *stream, void *to, const void *from, size_t
 }
 
 /* The runtime copies the struct before it returns. */
-static pc_status launch(const pc__cuda_stream *stream, const pc__cuda_kernel *kernel,
-                        pc__cuda_grid grid, const void *task)
-{
-    void *arguments[] = {(void *)(uintptr_t)task};
-    const dim3 blocks = {grid.x, grid.y, grid.z}, threads = {kernel->threads, 1, 1};
-    int before;
-    PC__TRY_RETURN(pc__cuda_select(&before, stream->device));
-    pc_status status = PC__CUDA(cudaLaunchKernel, (pc__cuda_address(kernel), blocks, threads,
-                                                   arguments, kernel->shared_bytes, stream->queue));
-    pc__cuda_restore(before, stream->device);
-    return status < 0 ? pc__fail_in(status, "launching %s", kernel->name) : PC_OK;
-}
-
 void pc__cuda_launch(pc__cuda_stream *stream, const pc__cuda_kernel *kernel, pc__cuda_grid grid,
                      const void *task)
 {
-    if (stream->status == PC_OK && grid.x && grid.y && grid.z)
-        pc__cuda_note(stream, launch(stream, kernel, grid, task));
+    void *arguments[] = {(void *)(uintptr_t)task};
+    const dim3 blocks = {grid.x, grid.y, grid.z}, threads = {kernel->threads, 1, 1};
+    pc_status status = stream->status;
+    if (status < 0 || !grid.x || !grid.y || !grid.z)
+        return;
+    PC__CUDA_QUEUED(stream->device, status,
+                    PC__CUDA(cudaLaunchKernel, (pc__cuda_address(kernel), blocks, threads,
+                                                arguments, kernel->shared_bytes, stream->queue)));
+    if (status < 0)
+        pc__fail_in(status, "launching %s", kernel->name);
+    pc__cuda_note(stream, status);
 }
 
 /* ------------------------------------------------------------------ events */
@@ -222,7 +218,8 @@ static pc_status check_queue(const pc__cuda_stream *stream, cudaStream_t queue)
         return pc__fail(PC_ERR_INVALID, "the stream belongs to CUDA device %d", number);
     cudaError_t result = cudaStreamIsCapturing(queue, &captured);
     if (result == cudaErrorStreamCaptureImplicit || captured != cudaStreamCaptureStatusNone) {
-        cudaGetLastError();
+        if (result != cudaSuccess)
+            cudaGetLastError();
         return pc__fail(PC_ERR_UNSUPPORTED, "the stream, or one that the default stream waits for, "
                                             "is being captured into a graph");
     }

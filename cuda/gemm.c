@@ -40,9 +40,9 @@ struct pc__cuda_gemm {
 
 /* ------------------------------------------------------------------- layouts */
 
-/* Of one product, or of two. */
+/* Of one product, or of two; they own nothing. */
 typedef struct gemm_layouts {
-    cublasLtMatrixLayout_t a, b, d;
+    cublasLtMatrixLayoutOpaque_t a, b, d;
 } gemm_layouts;
 
 /* From the first product of a pair to the second one, in elements. */
@@ -65,14 +65,6 @@ static size_t stride_of(const pc__cuda_gemm_shape *shape)
     return shape->stride ? shape->stride : shape->in;
 }
 
-static void layouts_free(gemm_layouts *l)
-{
-    cublasLtMatrixLayout_t all[] = {l->a, l->b, l->d};
-    for (size_t i = 0; i < sizeof all / sizeof *all; i++)
-        if (all[i])
-            cublasLtMatrixLayoutDestroy(all[i]);
-}
-
 static pc_status set_batch(cublasLtMatrixLayout_t layout, int64_t distance)
 {
     const int32_t two = 2;
@@ -88,25 +80,14 @@ static pc_status make_layouts(gemm_layouts *l, const pc__cuda_gemm_shape *s, siz
 {
     cudaDataType_t type = type_of(s->dtype);
     int64_t stride = (int64_t)stride_of(s);
-    PC__TRY_RETURN(PC__CUBLAS(cublasLtMatrixLayoutCreate, (&l->a, type, s->in, s->out, stride)));
-    PC__TRY_RETURN(PC__CUBLAS(cublasLtMatrixLayoutCreate, (&l->b, type, s->in, rows, stride)));
-    PC__TRY_RETURN(
-        PC__CUBLAS(cublasLtMatrixLayoutCreate, (&l->d, CUDA_R_32F, s->out, rows, s->out)));
+    PC__TRY_RETURN(PC__CUBLAS(cublasLtMatrixLayoutInit, (&l->a, type, s->in, s->out, stride)));
+    PC__TRY_RETURN(PC__CUBLAS(cublasLtMatrixLayoutInit, (&l->b, type, s->in, rows, stride)));
+    PC__TRY_RETURN(PC__CUBLAS(cublasLtMatrixLayoutInit, (&l->d, CUDA_R_32F, s->out, rows, s->out)));
     if (!s->pair)
         return PC_OK;
-    PC__TRY_RETURN(set_batch(l->a, distance.weights));
-    PC__TRY_RETURN(set_batch(l->b, 0));
-    return set_batch(l->d, distance.y);
-}
-
-static pc_status layouts_new(gemm_layouts *out, const pc__cuda_gemm_shape *shape, size_t rows,
-                             gemm_distance distance)
-{
-    *out = (gemm_layouts){NULL, NULL, NULL};
-    pc_status status = make_layouts(out, shape, rows, distance);
-    if (status < 0)
-        layouts_free(out);
-    return status;
+    PC__TRY_RETURN(set_batch(&l->a, distance.weights));
+    PC__TRY_RETURN(set_batch(&l->b, 0));
+    return set_batch(&l->d, distance.y);
 }
 
 /* Any distance will do to choose an algorithm: one behind the other. */
@@ -201,10 +182,9 @@ static pc_status try_rows(const gemm_search *s, const cublasLtMatmulAlgo_t *algo
 {
     gemm_layouts l;
     cublasLtMatmulHeuristicResult_t answer = {.state = CUBLAS_STATUS_NOT_SUPPORTED};
-    PC__TRY_RETURN(layouts_new(&l, s->shape, rows, usual_distance(s->shape, rows)));
-    cublasStatus_t result = cublasLtMatmulAlgoCheck(s->blas->handle, s->matmul, l.a, l.b, l.d, l.d,
-                                                    algorithm, &answer);
-    layouts_free(&l);
+    PC__TRY_RETURN(make_layouts(&l, s->shape, rows, usual_distance(s->shape, rows)));
+    cublasStatus_t result = cublasLtMatmulAlgoCheck(s->blas->handle, s->matmul, &l.a, &l.b, &l.d,
+                                                    &l.d, algorithm, &answer);
     *fits = !result && !answer.state && answer.workspaceSize <= WORKSPACE;
     if (*fits && answer.workspaceSize > *workspace)
         *workspace = answer.workspaceSize;
@@ -236,10 +216,9 @@ static pc_status propose(const gemm_search *s, cublasLtMatmulPreference_t wish, 
                          cublasLtMatmulHeuristicResult_t *proposals, int *count)
 {
     gemm_layouts l;
-    PC__TRY_RETURN(layouts_new(&l, s->shape, rows, usual_distance(s->shape, rows)));
+    PC__TRY_RETURN(make_layouts(&l, s->shape, rows, usual_distance(s->shape, rows)));
     cublasStatus_t result = cublasLtMatmulAlgoGetHeuristic(
-        s->blas->handle, s->matmul, l.a, l.b, l.d, l.d, wish, PROPOSALS, proposals, count);
-    layouts_free(&l);
+        s->blas->handle, s->matmul, &l.a, &l.b, &l.d, &l.d, wish, PROPOSALS, proposals, count);
     if (result == CUBLAS_STATUS_NOT_SUPPORTED)
         *count = 0;
     return result == CUBLAS_STATUS_NOT_SUPPORTED
@@ -514,12 +493,11 @@ static pc_status multiply(const pc__cuda_stream *stream, const gemm_call *call, 
     const float one = 1, zero = 0;
     float *y = call->first->y;
     gemm_layouts l;
-    PC__TRY_RETURN(layouts_new(&l, call->shape, rows, call->distance));
+    PC__TRY_RETURN(make_layouts(&l, call->shape, rows, call->distance));
     pc_status status = PC__CUBLAS(cublasLtMatmul,
-                                  (gemm->blas->handle, gemm->matmul, &one, gemm->weights, l.a, x,
-                                   l.b, &zero, y, l.d, y, l.d, &call->choice->algorithm, workspace,
-                                   call->choice->workspace, stream->queue));
-    layouts_free(&l);
+                                  (gemm->blas->handle, gemm->matmul, &one, gemm->weights, &l.a, x,
+                                   &l.b, &zero, y, &l.d, y, &l.d, &call->choice->algorithm,
+                                   workspace, call->choice->workspace, stream->queue));
     return status;
 }
 
@@ -532,7 +510,7 @@ static pc_status run_call(pc__cuda_stream *stream, const gemm_call *call, const 
     PC__TRY_RETURN(input_of(stream, call->shape, x, rows, made, &input));
     if (call->choice->workspace)
         PC__TRY_RETURN(pc__cuda_scratch_take(stream, call->choice->workspace, &workspace));
-    PC__CUDA_ON(stream->device, status, multiply(stream, call, input, rows, workspace));
+    PC__CUDA_QUEUED(stream->device, status, multiply(stream, call, input, rows, workspace));
     pc__cuda_scratch_give(stream, workspace);
     return status;
 }

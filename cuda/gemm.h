@@ -37,8 +37,8 @@ void pc__cuda_blas_free(pc__cuda_blas *blas); /* after its layers; NULL does not
 
 /* One linear layer. Immutable: streams of several threads may use it at once. */
 typedef struct pc__cuda_gemm pc__cuda_gemm;
-/* `weights` [out][in] and `bias` (NULL: none) lie on the device, aligned to 16 bytes, and outlive
- * the layer. The shape has neither a stride nor a pair. */
+/* `weights` [out][in] and `bias` (NULL: none) lie on the device, aligned to 16 bytes, are written,
+ * and outlive the layer. The shape has neither a stride nor a pair. */
 pc_status pc__cuda_gemm_new(pc__cuda_gemm **out, pc__cuda_blas *blas,
                             const pc__cuda_gemm_shape *shape, const void *weights,
                             const float *bias);

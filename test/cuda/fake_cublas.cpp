@@ -21,13 +21,18 @@ struct Matmul {
     const float *bias_at = nullptr;
 };
 
+/* In the caller's memory. */
 struct Layout {
+    uint64_t mark; /* LAYOUT */
     cudaDataType type;
     uint64_t rows, columns;
     int64_t stride;
     int32_t batch = 1;
     int64_t distance = 0; /* of the matrices of a batch */
 };
+
+const uint64_t LAYOUT = 0x4c41594f55544c54;
+static_assert(sizeof(Layout) <= sizeof(cublasLtMatrixLayoutOpaque_t), "a layout is too large");
 
 struct Wish {
     size_t workspace = 0;
@@ -76,6 +81,12 @@ template <class Object, class Opaque> Object *look(Opaque handle)
 {
     Object *object = reinterpret_cast<Object *>(handle);
     return machine->cublas.count(object) ? object : nullptr;
+}
+
+template <> Layout *look<Layout>(cublasLtMatrixLayout_t handle)
+{
+    Layout *layout = reinterpret_cast<Layout *>(handle);
+    return layout && layout->mark == LAYOUT ? layout : nullptr;
 }
 
 template <class Object, class Opaque> cublasStatus_t drop(const char *name, Opaque handle)
@@ -349,18 +360,16 @@ cublasStatus_t cublasLtMatmulDescSetAttribute(cublasLtMatmulDesc_t matmul,
                      [=] { return set(look<Matmul>(matmul), attribute, value, bytes); });
 }
 
-cublasStatus_t cublasLtMatrixLayoutCreate(cublasLtMatrixLayout_t *out, cudaDataType type,
-                                          uint64_t rows, uint64_t columns, int64_t stride)
+cublasStatus_t cublasLtMatrixLayoutInit_internal(cublasLtMatrixLayout_t layout, size_t size,
+                                                 cudaDataType type, uint64_t rows, uint64_t columns,
+                                                 int64_t stride)
 {
-    return blas_call("cublasLtMatrixLayoutCreate", ANY_TIME, [=] {
-        make(out, Layout{type, rows, columns, stride}, "layout");
+    return blas_call("cublasLtMatrixLayoutInit", ANY_TIME, [=] {
+        if (size < sizeof(Layout))
+            return CUBLAS_STATUS_ALLOC_FAILED;
+        new (layout) Layout{LAYOUT, type, rows, columns, stride};
         return CUBLAS_STATUS_SUCCESS;
     });
-}
-
-cublasStatus_t cublasLtMatrixLayoutDestroy(cublasLtMatrixLayout_t layout)
-{
-    return drop<Layout>("cublasLtMatrixLayoutDestroy", layout);
 }
 
 cublasStatus_t cublasLtMatrixLayoutSetAttribute(cublasLtMatrixLayout_t layout,

@@ -300,6 +300,40 @@ static void turns(void)
     free(k);
 }
 
+/* One call whose rows take turns between runs of two formats: more pieces of different shapes than
+ * a backend keeps lists. */
+static void alternating(const pc__rotation *rope)
+{
+    static const uint32_t dtypes[2] = {PC_DTYPE_BF16, PC_DTYPE_F32};
+    float *k = random_floats(STORED * K_STRIDE);
+    pc__floats *x = on_backend(k, STORED * K_STRIDE);
+    pc__kv *want[2], *got[2], *runs[STORED];
+    size_t slots[STORED];
+    int64_t positions[STORED];
+    pc__stream *stream;
+    pc__kv_rows rows = {runs, slots, 0, STORED, x, NULL, K_STRIDE, 0, rope, positions};
+    for (int i = 0; i < 2; i++) {
+        want[i] = make_run(1, dtypes[i], 1);
+        got[i] = make_run(pc__host_sees(backend), dtypes[i], 1);
+    }
+    for (size_t r = 0; r < STORED; r++) {
+        runs[r] = want[r % 2];
+        slots[r] = r;
+        positions[r] = (int64_t)r * 3;
+    }
+    write_here(&rows, k, NULL);
+    for (size_t r = 0; r < STORED; r++)
+        runs[r] = got[r % 2];
+    CHECK_OK(backend->ops->stream_new(&stream, backend));
+    stream->ops->store_kv(stream, &rows);
+    CHECK_OK(stream->ops->finish(stream));
+    stream->ops->stream_free(stream);
+    backend->ops->give(backend, x);
+    for (int i = 0; i < 2; i++)
+        compare_runs("alternating", want[i], got[i]);
+    free(k);
+}
+
 static void rotations(void)
 {
     double frequency[] = {1, 0.5, 0.01, 0.3, 0.001, 0.7, 0.02, 0.9};
@@ -308,6 +342,7 @@ static void rotations(void)
         for (int32_t interleaved = 0; interleaved < 2; interleaved++) {
             const pc__rotation rope = {dims, interleaved, 1.1f, frequency};
             storing(interleaved ? "pairs" : "halves", &rope);
+            alternating(&rope);
         }
     turns();
 }

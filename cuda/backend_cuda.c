@@ -178,6 +178,7 @@ static const pc__backend_ops cuda = {
     .attention_map = pc__cuda_op_attention_map,
     .apply_maps = pc__cuda_op_apply_maps,
     .record_maps = pc__cuda_op_record_maps,
+    .sample = pc__cuda_op_sample,
 };
 
 static pc_status open_parts(pc__cuda_backend *b, size_t limit)

@@ -48,6 +48,10 @@ void pc__cuda_op_neighbours(pc__stream *stream, const pc__row_range *ranges, siz
                             size_t taps, size_t dim, const pc__floats *x, pc__floats *y);
 void pc__cuda_op_store_kv(pc__stream *stream, const pc__kv_rows *rows);
 
+/* backend_cuda_sample.c */
+void pc__cuda_op_sample(pc__stream *stream, pc__floats *logits, size_t stride,
+                        const pc__draws *draws);
+
 /* backend_cuda_linear.c, backend_cuda_weights.c */
 typedef struct pc__cuda_linear { /* what a pc__linear is here */
     pc__backend *backend;

@@ -11,6 +11,7 @@
 #include "cuda/kernels/route.h"
 #include "cuda/kernels/rows.h"
 #include "cuda/kernels/rotate.h"
+#include "cuda/kernels/sampling.h"
 #include "cuda/launch.h"
 
 /* X(name after pc__cuda_, its struct, threads, bytes of shared memory) */
@@ -48,6 +49,7 @@
     X(convert_bf16, pc__cuda_convert_task, PC__CUDA_CONVERT_THREADS, 0)                            \
     X(convert_f16, pc__cuda_convert_task, PC__CUDA_CONVERT_THREADS, 0)                             \
     X(expert_sum, pc__cuda_expert_sum_task, PC__CUDA_EXPERT_THREADS, 0)                            \
+    X(sample, pc__cuda_sample_task, PC__CUDA_SAMPLE_THREADS, PC__CUDA_SAMPLE_SHARED)               \
     PC__CUDA_DENSE_FLAT(X, scale)                                                                  \
     PC__CUDA_DENSE_FLAT(X, clip)                                                                   \
     PC__CUDA_DENSE_FLAT(X, cap)                                                                    \

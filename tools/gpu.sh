@@ -25,7 +25,8 @@ wrappers="test_cuda_model_tensor test_cuda_model_wrappers"
 kernels="test_cuda_rows test_cuda_norms test_cuda_activations test_cuda_rotate test_cuda_kv_write"
 kernels="$kernels test_cuda_experts test_cuda_maps test_cuda_quantised test_cuda_sampling"
 kernels="$kernels test_cuda_attend test_cuda_naive test_cuda_fake test_cuda_stream test_cuda_pool"
-kernels="$kernels test_cuda_gemm test_cuda_backend test_cuda_backend_attend test_cuda_plan_handle"
+kernels="$kernels test_cuda_gemm test_cuda_backend test_cuda_backend_attend test_cuda_draws"
+kernels="$kernels test_cuda_plan_handle"
 models="test_backend_ops test_golden_models test_serving"
 
 # build ARCHITECTURES KERNELS JOBS: programs that find their libraries beside them

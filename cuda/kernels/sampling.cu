@@ -1,6 +1,8 @@
 // Samples tokens: a thread block a row (sampling.h).
 #include "cuda/kernels/sampling.h"
 
+#include <cfloat>
+
 #include "cuda/kernels/words.cuh"
 
 namespace {
@@ -12,6 +14,7 @@ struct block_memory {
     uint64_t list[LIST]; // ranks
     uint32_t bins[BINS];
     uint64_t warps[WARPS];
+    double sums[WARPS];
     uint64_t found;
     uint32_t count;
 };
@@ -34,6 +37,21 @@ __device__ __forceinline__ uint64_t block_total(uint64_t x)
     __syncthreads();
     for (uint32_t w = 0; w < WARPS; w++)
         sum += memory().warps[w];
+    return sum;
+}
+
+// In the same order every time.
+__device__ __forceinline__ double block_sum(double x)
+{
+    double sum = 0.0;
+    for (int step = 1; step < PC__WARP; step *= 2)
+        x += __shfl_xor_sync(~0u, x, step);
+    __syncthreads();
+    if (threadIdx.x % PC__WARP == 0)
+        memory().sums[threadIdx.x / PC__WARP] = x;
+    __syncthreads();
+    for (uint32_t w = 0; w < WARPS; w++)
+        sum += memory().sums[w];
     return sum;
 }
 
@@ -68,15 +86,25 @@ __device__ __forceinline__ uint64_t sum_before(uint64_t x)
     return before + sum - x;
 }
 
+// Bits that are ordered as the numbers are.
+__device__ __forceinline__ uint32_t ordered_bits(float x)
+{
+    uint32_t bits = __float_as_uint(x);
+    bits = bits == 0x80000000u ? 0 : bits; // -0 is 0
+    return (bits & 0x80000000u) ? ~bits : bits | 0x80000000u;
+}
+
+__device__ __forceinline__ float float_of_ordered(uint32_t ordered)
+{
+    return __uint_as_float((ordered & 0x80000000u) ? ordered & 0x7fffffffu : ~ordered);
+}
+
 // A token's place in the order: a larger rank comes first. 0: it cannot be drawn.
 __device__ __forceinline__ uint64_t rank_in_order(float logit, uint32_t token)
 {
-    uint32_t bits = __float_as_uint(logit), ordered;
     if (!(logit > -INFINITY))
         return 0;
-    bits = bits == 0x80000000u ? 0 : bits; // -0 is 0
-    ordered = (bits & 0x80000000u) ? ~bits : bits | 0x80000000u;
-    return (uint64_t)ordered << 32 | (0xffffffffu - token);
+    return (uint64_t)ordered_bits(logit) << 32 | (0xffffffffu - token);
 }
 
 __device__ __forceinline__ uint32_t token_of(uint64_t rank)
@@ -86,19 +114,19 @@ __device__ __forceinline__ uint32_t token_of(uint64_t rank)
 
 __device__ __forceinline__ float logit_of(uint64_t rank)
 {
-    uint32_t ordered = (uint32_t)(rank >> 32);
-    return __uint_as_float((ordered & 0x80000000u) ? ordered & 0x7fffffffu : ~ordered);
+    return float_of_ordered((uint32_t)(rank >> 32));
 }
 
 struct sampled_row {
-    float *logits;
+    const float *logits;
     uint32_t vocab;
     double most, temperature;
+    float floor;  // only logits from here on
     uint64_t cut; // only ranks from here on
 
     __device__ __forceinline__ uint64_t rank(uint32_t token) const
     {
-        return rank_in_order(logits[token], token);
+        return logits[token] >= floor ? rank_in_order(logits[token], token) : 0;
     }
     __device__ __forceinline__ uint64_t mass(float logit) const
     {
@@ -116,18 +144,99 @@ struct sampled_row {
     }
 };
 
-__device__ __forceinline__ uint64_t apply_penalty(const pc__cuda_sampling &o, sampled_row &row)
+__device__ __forceinline__ float changed_logit(float logit, const pc__cuda_logit_change &c)
 {
-    const uint8_t *penalised = (const uint8_t *)(uintptr_t)o.penalised;
-    uint64_t best = 0;
-    for (uint32_t i = threadIdx.x; i < row.vocab; i += THREADS) {
-        if (penalised && penalised[i]) {
-            float x = row.logits[i];
-            row.logits[i] = x > 0.0f ? x / o.penalty : pc__times(x, o.penalty);
-        }
-        best = max(best, row.rank(i));
+    double x = (double)logit;
+    if (c.kind == PC__CUDA_CHANGE_ADD)
+        return pc__plus(logit, (float)c.a);
+    if (!isfinite(logit))
+        return logit;
+    if (c.kind == PC__CUDA_CHANGE_DIVIDE)
+        x = x > 0.0 ? x / c.a : x * c.a;
+    else
+        x = x - c.a - c.b;
+    return (float)(x > (double)FLT_MAX    ? (double)FLT_MAX
+                   : x < -(double)FLT_MAX ? -(double)FLT_MAX
+                                          : x);
+}
+
+// Copies the row and changes the copy. A thread has the same tokens in both, and makes its changes
+// in their order.
+__device__ __forceinline__ const float *change(const pc__cuda_sampling &o,
+                                               const pc__cuda_sample_task &t, const float *logits)
+{
+    const pc__cuda_logit_change *changes = t.changes + o.changes;
+    float *to = t.changed + o.changed * t.stride;
+    for (uint32_t i = threadIdx.x; i < o.vocab; i += THREADS)
+        to[i] = logits[i];
+    for (uint32_t c = 0; c < o.change_count; c++) {
+        uint32_t token = (uint32_t)changes[c].token;
+        if (token % THREADS == threadIdx.x)
+            to[token] = changed_logit(to[token], changes[c]);
     }
+    return to;
+}
+
+__device__ __forceinline__ uint64_t largest_rank(const float *logits, uint32_t vocab)
+{
+    uint64_t best = 0;
+    for (uint32_t i = threadIdx.x; i < vocab; i += THREADS)
+        best = max(best, rank_in_order(logits[i], i));
     return block_most(best);
+}
+
+__device__ __forceinline__ bool any_finite(const float *logits, uint32_t vocab)
+{
+    uint64_t finite = 0;
+    for (uint32_t i = threadIdx.x; i < vocab; i += THREADS)
+        finite |= isfinite(logits[i]) ? 1 : 0;
+    return block_most(finite) > 0;
+}
+
+// The least logit that min p leaves, where `row.floor` is that of all tokens: a search among the
+// patterns of ordered bits.
+__device__ __forceinline__ float least_likely(const sampled_row &row, double log_min_p)
+{
+    uint32_t low = ordered_bits(row.floor), high = ordered_bits((float)row.most);
+    while (low < high) {
+        uint32_t middle = low + (high - low) / 2;
+        if (((double)float_of_ordered(middle) - row.most) / row.temperature >= log_min_p)
+            high = middle;
+        else
+            low = middle + 1;
+    }
+    return float_of_ordered(high);
+}
+
+// The logarithm of the sum of exponentials.
+__device__ __forceinline__ double log_total(const float *logits, uint32_t vocab)
+{
+    double most = (double)logit_of(largest_rank(logits, vocab)), sum = 0.0;
+    for (uint32_t i = threadIdx.x; i < vocab; i += THREADS)
+        sum += logits[i] > -INFINITY ? exp((double)logits[i] - most) : 0.0;
+    return most + log(block_sum(sum));
+}
+
+// The likeliest tokens, one after the other: each time the thread looks anew whose token it was.
+__device__ __forceinline__ void list_likely(const pc__cuda_sampling &o, const float *logits,
+                                            double total, pc__cuda_likely *to)
+{
+    uint64_t last = ~(uint64_t)0, own = last;
+    for (uint32_t n = 0; n < o.likely; n++) {
+        if (own >= last) {
+            own = 0;
+            for (uint32_t i = threadIdx.x; i < o.vocab; i += THREADS) {
+                uint64_t rank = rank_in_order(logits[i], i);
+                own = rank < last ? max(own, rank) : own;
+            }
+        }
+        last = block_most(own);
+        if (threadIdx.x == 0) {
+            to[n].logprob = last ? (double)logit_of(last) - total : 0.0;
+            to[n].token = last ? (int32_t)token_of(last) : -1;
+            to[n].unused = 0;
+        }
+    }
 }
 
 // The rank of the last token of the shortest prefix of the order with a sum of f of at least
@@ -302,7 +411,7 @@ __device__ __forceinline__ bool draw_from_list(const pc__cuda_sampling &o, const
         count = at + 1;
         total = mass;
     }
-    at = search_list(row, count, drawn_of(o.draw, total), &mass);
+    at = search_list(row, count, drawn_of(o.random, total), &mass);
     *token = token_of(memory().list[at]);
     return true;
 }
@@ -320,7 +429,7 @@ __device__ __forceinline__ uint32_t draw_by_search(const pc__cuda_sampling &o, s
         row.cut = search_rank(row, share_of(o.top_p, total), mass);
         total = mass_from(row, row.cut);
     }
-    return token_of(search_rank(row, drawn_of(o.draw, total), mass));
+    return token_of(search_rank(row, drawn_of(o.random, total), mass));
 }
 
 __device__ __forceinline__ uint32_t draw(const pc__cuda_sampling &o, sampled_row &row)
@@ -332,7 +441,7 @@ __device__ __forceinline__ uint32_t draw(const pc__cuda_sampling &o, sampled_row
     candidates = block_total(candidates);
     top = o.top_k < candidates ? o.top_k : 0;
     if (!top && !(o.top_p > 0.0f && o.top_p < 1.0f))
-        return search_token(row, drawn_of(o.draw, total));
+        return search_token(row, drawn_of(o.random, total));
     bins = bins_that_fit(row);
     count = collect(row, bins);
     sort(count);
@@ -341,24 +450,44 @@ __device__ __forceinline__ uint32_t draw(const pc__cuda_sampling &o, sampled_row
     return token;
 }
 
+// By the logits as they were: those of a token whose changed logit is finite.
+__device__ __forceinline__ void write_logprobs(const pc__cuda_sampling &o, const float *logits,
+                                               uint32_t token, pc__cuda_drawn *to)
+{
+    double total = log_total(logits, o.vocab);
+    if (threadIdx.x == 0)
+        to->logprob = (double)logits[token] - total;
+    list_likely(o, logits, total, (pc__cuda_likely *)(to + 1));
+}
+
 } // namespace
 
 extern "C" __global__ void __launch_bounds__(PC__CUDA_SAMPLE_THREADS)
     pc__cuda_sample(PARAM pc__cuda_sample_task t)
 {
-    const pc__cuda_sampling &o = t.options[blockIdx.x];
-    sampled_row row = {t.logits + blockIdx.x * t.stride, t.vocab, 0.0, (double)o.temperature, 0};
-    uint64_t best = apply_penalty(o, row);
-    float most = logit_of(best);
-    uint32_t token = token_of(best);
-    bool none = !best || isinf(most);
-    if (!none && !(o.temperature < 1e-5f || o.top_k == 1)) {
-        row.most = (double)most;
+    const pc__cuda_sampling &o = t.rows[blockIdx.x];
+    const float *logits = t.logits + o.row * t.stride;
+    pc__cuda_drawn *to = (pc__cuda_drawn *)(t.drawn + (uint64_t)blockIdx.x * t.drawn_bytes);
+    sampled_row row = {logits, o.vocab, 0.0, (double)o.temperature, -FLT_MAX, 0};
+    if (o.change_count)
+        row.logits = change(o, t, logits);
+    uint64_t best = largest_rank(row.logits, o.vocab);
+    uint32_t token = token_of(best), outcome = PC__CUDA_DRAWN;
+    if (!best || isinf(logit_of(best)))
+        outcome = !any_finite(logits, o.vocab) ? PC__CUDA_DRAWN_NO_NUMBER
+                  : best                       ? PC__CUDA_DRAWN_INFINITE
+                                               : PC__CUDA_DRAWN_NOTHING;
+    if (outcome == PC__CUDA_DRAWN && o.temperature > 0.0f) {
+        row.most = (double)logit_of(best);
+        if (o.log_min_p > -INFINITY)
+            row.floor = least_likely(row, o.log_min_p);
         token = draw(o, row);
     }
     if (threadIdx.x == 0) {
-        t.token[blockIdx.x] = none ? -1 : (int32_t)token;
-        if (o.penalised && !none)
-            ((uint8_t *)(uintptr_t)o.penalised)[token] = 1;
+        to->logprob = 0.0;
+        to->token = best ? (int32_t)token : -1;
+        to->outcome = outcome;
     }
+    if (o.logprob && outcome == PC__CUDA_DRAWN)
+        write_logprobs(o, logits, token, to);
 }

@@ -14,6 +14,7 @@
 #include <pthread.h>
 
 #include "attn/block_format.h"
+#include "attn/draw.h"
 #include "attn/kv_mirror.h"
 #include "attn/map.h"
 #include "attn/plan.h"
@@ -355,6 +356,9 @@ struct pc__backend_ops {
     /* DeBERTa's attention, with maps of host memory; NULL: this backend does not have it. */
     pc_status (*disentangled)(pc__stream *stream, const pc__disentangled *relative,
                               const pc__disentangled_rows *rows);
+    /* Draws a token from each row that `draws` names of logits [rows][stride], which may change.
+     * NULL: the host draws. */
+    void (*sample)(pc__stream *stream, pc__floats *logits, size_t stride, const pc__draws *draws);
 };
 
 /* The backend that the context was made for. Lives as long as the context. Any thread. */

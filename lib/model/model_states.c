@@ -40,6 +40,11 @@ int pc__model_has_layers(const pc_model *model)
     return !model->native && model->ops.export_layer;
 }
 
+int pc__model_draws(const pc_model *model)
+{
+    return model->native && model->native->backend->ops->sample;
+}
+
 uint32_t pc__model_format(const pc_model *model)
 {
     const pc__native *native = model->native;

@@ -4,6 +4,7 @@
 #ifndef PC_MODEL_MODEL_STATES_H
 #define PC_MODEL_MODEL_STATES_H
 
+#include "attn/draw.h"
 #include "attn/kv.h"
 #include "model/model.h"
 
@@ -31,8 +32,15 @@ pc__kv_shape pc__model_segment_shape(const pc_model *model);
  * embeddings have length 1. */
 uint32_t pc__model_pool(const pc_model *model, uint32_t asked);
 int pc__model_normalizes(const pc_model *model);
+/* 1: its backend draws tokens (pc__model_step_draw). */
+int pc__model_draws(const pc_model *model);
 
 /* The rest is for native models only. */
+
+/* As pc_model_ops.step, but that tokens are drawn from the rows that `draws` names; of these the
+ * caller gets no logits. draws NULL: of none. */
+pc_status pc__model_step_draw(const pc_model *model, const pc_step_args *args,
+                              const pc__draws *draws);
 
 pc__kv_shape pc__model_run_shape(const pc_model *model); /* of runs that grow */
 /* The RoPE regime that a context of `length` positions uses (model/load/positions.h), its longest

@@ -115,15 +115,16 @@ static void insert_by_priority(pc_sequence **list, size_t count, pc_sequence *se
 static void start_new(pc_batch *batch, pc_sequence *const *list, size_t count, float *logits,
                       pc_sequence **running, size_t *run)
 {
+    pc__first_token first;
     for (size_t i = 0; i < count; i++) {
         if (list[i]->members != &batch->members || list[i]->finish)
             continue; /* a callback may have removed it */
-        if (pc__sequence_prefill(list[i], logits) < 0)
+        if (pc__sequence_prefill(list[i], logits, list[i]->pending ? NULL : &first.drawn) < 0)
             continue;
         if (list[i]->pending)
             running[(*run)++] = list[i];
         else
-            pc__sequence_sample(list[i], logits);
+            pc__sequence_sample(list[i], logits, &first.drawn);
     }
 }
 
@@ -185,7 +186,8 @@ pc_status pc_batch_step(pc_batch *batch)
     mem = &batch->model->context->mem;
     count = batch->members.count;
     all = pc__calloc(mem, 3 * count, sizeof(*all));
-    logits = pc__calloc(mem, count, (size_t)batch->model->info.vocab * sizeof *logits);
+    /* not zeroed: rows that a backend draws from are never touched */
+    logits = pc__alloc(mem, count * (size_t)batch->model->info.vocab * sizeof *logits);
     if (all && logits) {
         size_t most = count;
         /* the allocator, as any callback, may have removed some */

@@ -22,8 +22,9 @@ static pc_status reserve_samples(generating *g, uint32_t count)
     return g->samples && g->logits ? PC_OK : PC_ERR_NOMEM;
 }
 
-/* All samples fork behind the prompt, and each draws from the same logits. */
-static pc_status branch_samples(generating *g, uint32_t count)
+/* All samples fork behind the prompt, and each draws from the same logits; a single one may have
+ * been drawn. */
+static pc_status branch_samples(generating *g, uint32_t count, const pc__drawn *drawn)
 {
     for (uint32_t i = 1; i < count; i++) {
         PC__TRY_RETURN(pc__sequence_copy(&g->samples[i], g->samples[0], NULL));
@@ -31,7 +32,7 @@ static pc_status branch_samples(generating *g, uint32_t count)
         memcpy(g->logits + i * g->vocab, g->logits, g->vocab * sizeof *g->logits);
     }
     for (uint32_t i = 0; i < count; i++) {
-        pc__sequence_sample(g->samples[i], g->logits + i * g->vocab);
+        pc__sequence_sample(g->samples[i], g->logits + i * g->vocab, drawn);
         PC__TRY_RETURN(pc_sequence_error(g->samples[i], NULL));
     }
     return PC_OK;
@@ -48,9 +49,11 @@ static pc_status step_samples(const generating *g)
 
 static pc_status run_samples(generating *g, uint32_t count)
 {
-    pc_status status = pc__sequence_prefill(g->samples[0], g->logits);
+    pc__first_token first;
+    pc__drawn *drawn = count == 1 ? &first.drawn : NULL;
+    pc_status status = pc__sequence_prefill(g->samples[0], g->logits, drawn);
     if (status >= 0)
-        status = branch_samples(g, count);
+        status = branch_samples(g, count, drawn);
     while (status >= 0 && pc__any_sequence_runs(g->samples, g->count))
         status = step_samples(g);
     return status;

@@ -77,8 +77,9 @@ typedef struct model_call {
     void *sequence;   /* of ATTACH and FORK */
     void **out;       /* [out_count] new payloads or sequences */
     size_t out_count;
-    uint64_t tokens; /* that it needs room for */
-    float *hidden;   /* of STEP_HIDDEN */
+    uint64_t tokens;        /* that it needs room for */
+    float *hidden;          /* of STEP_HIDDEN */
+    const pc__draws *draws; /* of STEP; NULL: none */
 } model_call;
 
 static pc_status call_once(const pc_model *model, const model_call *c)
@@ -95,7 +96,8 @@ static pc_status call_once(const pc_model *model, const model_call *c)
     case STEP_HIDDEN:
         return model->ops.step_hidden(model->user, c->args, c->hidden);
     default:
-        return model->ops.step(model->user, c->args);
+        return c->draws ? pc__model_step_draw(model, c->args, c->draws)
+                        : model->ops.step(model->user, c->args);
     }
 }
 
@@ -231,9 +233,11 @@ static pc_status call_step(const pc_model *model, pc_cache *cache, const model_c
     return call_model(model, cache, call);
 }
 
-pc_status pc__call_step(const pc_model *model, pc_cache *cache, const pc_step_args *args)
+pc_status pc__call_step(const pc_model *model, pc_cache *cache, const pc_step_args *args,
+                        const pc__draws *draws)
 {
-    const model_call call = {.operation = STEP, .args = args, .tokens = args->count};
+    const model_call call = {
+        .operation = STEP, .args = args, .tokens = args->count, .draws = draws};
     return call_step(model, cache, &call, args);
 }
 

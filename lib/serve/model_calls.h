@@ -6,6 +6,7 @@
 #ifndef PC_SERVE_MODEL_CALLS_H
 #define PC_SERVE_MODEL_CALLS_H
 
+#include "attn/draw.h"
 #include "serve/segment_image.h"
 #include "store/cache.h"
 
@@ -20,7 +21,9 @@ pc_status pc__call_attach(const pc_model *model, pc_cache *cache, void *sequence
                           const pc_segment *segment, int64_t start, uint32_t lo, uint32_t hi);
 pc_status pc__call_fork(const pc_model *model, pc_cache *cache, void *sequence, void **copy);
 pc_status pc__call_truncate(const pc_model *model, void *sequence, size_t count);
-pc_status pc__call_step(const pc_model *model, pc_cache *cache, const pc_step_args *args);
+/* draws: of a model that draws (pc__model_draws), else NULL. */
+pc_status pc__call_step(const pc_model *model, pc_cache *cache, const pc_step_args *args,
+                        const pc__draws *draws);
 /* hidden: of rows whose want_logits is 1. The model has the function. */
 pc_status pc__call_step_hidden(const pc_model *model, pc_cache *cache, const pc_step_args *args,
                                float *hidden);

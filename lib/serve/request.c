@@ -140,6 +140,8 @@ void pc__request_reset(pc__request *r, double started, uint32_t stream_failure)
     memset(r->again, 0, r->tokens);
     start_stats(r);
     r->stats.seconds_load = pc__now() - started;
+    if (r->draws)
+        pc__drawn_at(r->draws, 0)->outcome = PC__NOT_DRAWN;
     r->stream_failure = stream_failure;
 }
 

@@ -6,6 +6,7 @@
 #ifndef PC_SERVE_REQUEST_H
 #define PC_SERVE_REQUEST_H
 
+#include "attn/draw.h"
 #include "serve/fetch.h"
 #include "serve/generate.h"
 #include "serve/placed_prompt.h"
@@ -37,6 +38,7 @@ typedef struct pc__request {
     uint8_t *again;          /* [tokens] 1: compute this token of a segment again */
     /* 1: its rows are computed with those of others (pc__request_gather): no layer may come late */
     int together;
+    const pc__draws *draws;  /* of its first token, the only row; NULL: logits are wanted */
     pc__fetch streams;       /* loads of segments whose layers may still be coming */
     uint32_t stream_failure; /* PC_REASON_… a layer came too late: no streams any more */
     size_t missed_part;      /* the first part that was not reused: miss_reason is its */

@@ -124,7 +124,7 @@ static pc_status compute_rows(assembly *f, void *sequence, size_t first, size_t 
     for (size_t i = first; i < end; i++)
         f->step_rows[i] = (pc_step_row){sequence, f->rows[i].position, f->rows[i].token,
                                         i == f->last};
-    return pc__call_step(r->model, r->cache, &args);
+    return pc__call_step(r->model, r->cache, &args, r->draws);
 }
 
 static pc_status compute_all(assembly *f, void *sequence, int distinct)

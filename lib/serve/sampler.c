@@ -1,4 +1,5 @@
-/* Sampling: biases, penalties, selection by a heap, nucleus, draw. */
+/* Sampling: biases and penalties, selection by a heap, nucleus, draw; what a backend needs for it.
+ */
 #include "serve/sampler.h"
 
 #include <promptcache/sampling.h>
@@ -129,6 +130,11 @@ static uint64_t next_random(pc__sampler *s)
     return result;
 }
 
+static double uniform(pc__sampler *s)
+{
+    return (double)(next_random(s) >> 11) * 0x1.0p-53;
+}
+
 /* The state from one word, by splitmix64. */
 static void seed(pc__sampler *s, uint64_t value)
 {
@@ -143,10 +149,16 @@ static int is_greedy(const pc__sampler *s)
     return s->options.temperature < GREEDY_BELOW || s->options.top_k == 1;
 }
 
-/* 1: off. */
-static float repetition(const pc__sampler *s)
+/* 0 and 1: off. */
+static int has_repetition(const pc__sampler *s)
 {
-    return s->options.repetition_penalty > 0 ? s->options.repetition_penalty : 1;
+    float by = s->options.repetition_penalty;
+    return by > 0 && (by < 1 || by > 1);
+}
+
+static int has_subtraction(const pc__sampler *s)
+{
+    return fabsf(s->options.presence_penalty) > 0 || fabsf(s->options.frequency_penalty) > 0;
 }
 
 static int has_dry(const pc__sampler *s)
@@ -156,8 +168,7 @@ static int has_dry(const pc__sampler *s)
 
 static int has_penalties(const pc__sampler *s)
 {
-    return repetition(s) < 1 || repetition(s) > 1 || fabsf(s->options.presence_penalty) > 0
-           || fabsf(s->options.frequency_penalty) > 0 || has_dry(s);
+    return has_repetition(s) || has_subtraction(s) || has_dry(s);
 }
 
 static pc_status reserve_sampler(pc__sampler *s)
@@ -202,6 +213,7 @@ void pc__sampler_end(pc__sampler *s)
         pc__free(s->mem, s->place);
         pc__free(s->mem, s->counts);
         pc__free(s->mem, s->repeats);
+        pc__free(s->mem, s->changes);
         pc__free(s->mem, (void *)(uintptr_t)s->options.bias_tokens);
         pc__free(s->mem, (void *)(uintptr_t)s->options.bias_values);
         pc__free(s->mem, (void *)(uintptr_t)s->options.dry_breakers);
@@ -289,7 +301,7 @@ pc_status pc__sampler_replay(pc__sampler *to, const pc__sampler *from)
     return PC_OK;
 }
 
-/* ---- Biases and penalties */
+/* ---- Changes: biases and penalties */
 
 static int is_breaker(const pc__sampler *s, int32_t token)
 {
@@ -354,46 +366,74 @@ static double dry_penalty(const pc__sampler *s, uint32_t repeat)
     return (double)o->dry_multiplier * pow(base, repeat - allowed);
 }
 
+static void add_change(pc__sampler *s, int32_t token, uint32_t kind, double a, double b)
+{
+    s->changes[s->change_count++] = (pc__logit_change){token, kind, a, b};
+}
+
+/* A forbidden token stays forbidden, and no penalty forbids one. */
+static void list_penalties(pc__sampler *s, const pc__token_count *c)
+{
+    const pc_sampling *o = &s->options;
+    if (c->seen && has_repetition(s))
+        add_change(s, c->token, PC__CHANGE_DIVIDE, (double)o->repetition_penalty, 0);
+    if (c->drawn && has_subtraction(s))
+        add_change(s, c->token, PC__CHANGE_SUBTRACT, (double)o->frequency_penalty * c->drawn,
+                   (double)o->presence_penalty);
+    if (c->repeat)
+        add_change(s, c->token, PC__CHANGE_SUBTRACT, dry_penalty(s, c->repeat), 0);
+}
+
+/* All that changes logits before the choice. */
+static pc_status list_changes(pc__sampler *s)
+{
+    const pc_sampling *o = &s->options;
+    size_t most = s->forbidden_count + o->bias_count + 3 * s->count_count;
+    s->change_count = 0;
+    PC__TRY_RETURN(
+        pc__grow(s->mem, (void **)&s->changes, &s->change_capacity, most, sizeof *s->changes));
+    for (size_t i = 0; i < s->forbidden_count; i++)
+        if (s->forbidden[i] >= 0 && (size_t)s->forbidden[i] < s->vocab)
+            add_change(s, s->forbidden[i], PC__CHANGE_ADD, -(double)INFINITY, 0);
+    for (size_t i = 0; i < o->bias_count; i++)
+        add_change(s, o->bias_tokens[i], PC__CHANGE_ADD, (double)o->bias_values[i], 0);
+    if (has_dry(s))
+        find_repeats(s);
+    for (size_t i = 0; i < s->count_count; i++) {
+        list_penalties(s, &s->counts[i]);
+        s->counts[i].repeat = 0;
+    }
+    return PC_OK;
+}
+
 static float within_floats(double value)
 {
     double most = (double)FLT_MAX;
     return (float)(value > most ? most : value < -most ? -most : value);
 }
 
-/* A forbidden token stays forbidden, and no penalty forbids one. */
-static void penalise(const pc__sampler *s, const pc__token_count *c, float *logits)
+static float changed(float logit, const pc__logit_change *c)
 {
-    const pc_sampling *o = &s->options;
-    float l = logits[c->token];
-    if (!isfinite(l))
-        return;
-    if (c->seen)
-        l = within_floats(l > 0 ? (double)l / (double)repetition(s)
-                                : (double)l * (double)repetition(s));
-    if (c->drawn)
-        l = within_floats((double)l - (double)o->frequency_penalty * c->drawn
-                          - (double)o->presence_penalty);
-    if (c->repeat)
-        l = within_floats((double)l - dry_penalty(s, c->repeat));
-    logits[c->token] = l;
+    double l = (double)logit;
+    if (c->kind == PC__CHANGE_ADD)
+        return logit + (float)c->a;
+    if (!isfinite(logit))
+        return logit;
+    if (c->kind == PC__CHANGE_DIVIDE)
+        return within_floats(l > 0 ? l / c->a : l * c->a);
+    return within_floats(l - c->a - c->b);
 }
 
-static void apply_penalties(pc__sampler *s, float *logits)
+void pc__change_logits(const pc__logit_change *changes, size_t count, float *logits)
 {
-    if (!s->place)
-        return;
-    if (has_dry(s))
-        find_repeats(s);
-    for (size_t i = 0; i < s->count_count; i++) {
-        penalise(s, &s->counts[i], logits);
-        s->counts[i].repeat = 0;
-    }
+    for (size_t i = 0; i < count; i++)
+        logits[changes[i].token] = changed(logits[changes[i].token], &changes[i]);
 }
 
-static void apply_biases(const pc__sampler *s, float *logits)
+void pc__sampler_forbid(pc__sampler *s, const int32_t *tokens, size_t count)
 {
-    for (size_t i = 0; i < s->options.bias_count; i++)
-        logits[s->options.bias_tokens[i]] += s->options.bias_values[i];
+    s->forbidden = tokens;
+    s->forbidden_count = count;
 }
 
 /* ---- Choice */
@@ -552,7 +592,7 @@ static int32_t draw_token(pc__sampler *s, const float *logits, float most)
     double temperature = (double)s->options.temperature, left;
     pc__candidate *c = s->candidates;
     size_t n = choose_candidates(s, collect_candidates(s, logits), logits, most);
-    left = (double)(next_random(s) >> 11) * 0x1.0p-53 * total_mass(c, n, most, temperature);
+    left = uniform(s) * total_mass(c, n, most, temperature);
     for (size_t i = 0; i + 1 < n; i++) {
         left -= exp(((double)c[i].logit - (double)most) / temperature);
         if (left < 0)
@@ -561,19 +601,70 @@ static int32_t draw_token(pc__sampler *s, const float *logits, float most)
     return c[n - 1].token;
 }
 
+static pc_status nothing_left(void)
+{
+    return pc__fail(PC_ERR_INVALID, "sampling: no token is left that may be drawn: biases, "
+                                    "on_logits and min_tokens together forbid all of them");
+}
+
+static pc_status infinite(int32_t token)
+{
+    return pc__fail(PC_ERR_INVALID, "sampling: the logit of token %d is infinite", token);
+}
+
 pc_status pc__sampler_draw(pc__sampler *s, float *logits, int32_t *token)
 {
     int32_t best;
     PC__TRY_RETURN(pc__sampler_reserve(s, 1));
-    apply_biases(s, logits);
-    apply_penalties(s, logits);
+    PC__TRY_RETURN(list_changes(s));
+    pc__change_logits(s->changes, s->change_count, logits);
     best = highest_logit(s, logits);
     if (best < 0)
-        return pc__fail(PC_ERR_INVALID, "sampling: no token is left that may be drawn: biases, "
-                                        "on_logits and min_tokens together forbid all of them");
+        return nothing_left();
     if (isinf(logits[best]))
-        return pc__fail(PC_ERR_INVALID, "sampling: the logit of token %d is infinite", best);
+        return infinite(best);
     *token = is_greedy(s) ? best : draw_token(s, logits, logits[best]);
+    append(s, ~*token);
+    return PC_OK;
+}
+
+/* ---- By a backend */
+
+/* The number that it gives next. */
+static double next_uniform(const pc__sampler *s)
+{
+    pc__sampler copy = *s;
+    return uniform(&copy);
+}
+
+pc_status pc__sampler_describe(pc__sampler *s, pc__draw *out)
+{
+    const pc_sampling *o = &s->options;
+    int greedy = is_greedy(s);
+    if ((!greedy && is_share(o->typical_p)) || s->vocab > PC__DRAW_MOST_VOCAB)
+        return PC_MISS;
+    PC__TRY_RETURN(pc__sampler_reserve(s, 1));
+    PC__TRY_RETURN(list_changes(s));
+    *out = (pc__draw){.vocab = s->vocab, .changes = s->changes, .change_count = s->change_count};
+    if (greedy)
+        return PC_OK;
+    out->random = next_uniform(s);
+    out->temperature = o->temperature;
+    out->top_p = o->top_p;
+    out->min_p = o->min_p;
+    out->top_k = o->top_k;
+    return PC_OK;
+}
+
+pc_status pc__sampler_take(pc__sampler *s, const pc__drawn *drawn, int32_t *token)
+{
+    if (drawn->outcome == PC__DRAWN_INFINITE)
+        return infinite(drawn->token);
+    if (drawn->outcome != PC__DRAWN)
+        return nothing_left();
+    if (!is_greedy(s))
+        next_random(s);
+    *token = drawn->token;
     append(s, ~*token);
     return PC_OK;
 }

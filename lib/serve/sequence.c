@@ -9,6 +9,7 @@
 
 #include "base/clock.h"
 #include "base/options.h"
+#include "model/model_states.h"
 #include "serve/request.h"
 
 static void sample_counter_unref(const pc_allocator *mem, pc__sample_counter *counter)
@@ -198,14 +199,54 @@ static pc_status note_prompt(pc_sequence *s)
     return PC_OK;
 }
 
-pc_status pc__sequence_prefill(pc_sequence *s, float *logits)
+static void forbid_end(pc_sequence *s)
 {
+    const pc_generate_options *o = &s->generation.options;
+    int too_early = s->count - s->turn < o->min_tokens;
+    pc__sampler_forbid(&s->sampler, o->stop_tokens, too_early ? o->stop_token_count : 0);
+}
+
+pc_status pc__sequence_describe(pc_sequence *s, pc__draw *draw)
+{
+    const pc_generate_options *o = &s->generation.options;
+    pc_status status;
+    if (o->on_logits || o->flags & PC_GENERATE_LOGITS)
+        return PC_MISS;
+    forbid_end(s);
+    status = pc__sampler_describe(&s->sampler, draw);
+    if (status != PC_OK)
+        return status;
+    draw->logprob = o->on_token != NULL;
+    draw->likely = o->top_logprobs;
+    return PC_OK;
+}
+
+/* The draw of the first token, if it can be drawn. */
+static pc_status describe_first(pc_sequence *s, pc__request *request, pc__draw *draw,
+                                pc__draws *draws)
+{
+    pc_status status = pc__sequence_describe(s, draw);
+    if (status != PC_OK)
+        return status;
+    draws->likely = draw->likely;
+    request->draws = draws;
+    return PC_OK;
+}
+
+pc_status pc__sequence_prefill(pc_sequence *s, float *logits, pc__drawn *drawn)
+{
+    pc__draw draw;
+    pc__draws draws = {.list = &draw, .count = 1, .drawn = drawn};
     pc__request request;
     pc_status status;
+    if (drawn)
+        drawn->outcome = PC__NOT_DRAWN;
     s->started = pc__now();
     PC__TRY(pc__request_init(&request, s->prompt, s->cache, &s->generation, s->count), done);
     PC__TRY(pc__request_poll(&request), done);
     PC__TRY(note_prompt(s), done);
+    if (drawn && pc__model_draws(s->model))
+        PC__TRY(describe_first(s, &request, &draw, &draws), done);
     status = pc__request_run(&request, &s->placed, logits);
 done:
     s->stats = request.stats;
@@ -314,31 +355,42 @@ static void note_times(pc_sequence *s)
     s->stats.tokens_generated = s->sampled;
 }
 
-static void forbid_end(const pc_sequence *s, float *logits)
+/* Of `count` logits; 0: it is known that none is finite. */
+static pc_status check_logits(const pc_sequence *s, const float *logits, size_t count)
 {
-    const pc_generate_options *o = &s->generation.options;
-    for (size_t i = 0; s->count - s->turn < o->min_tokens && i < o->stop_token_count; i++)
-        if (o->stop_tokens[i] >= 0 && (size_t)o->stop_tokens[i] < s->sampler.vocab)
-            logits[o->stop_tokens[i]] = -INFINITY;
+    int64_t position = s->placed.next_position + (int64_t)s->pending - 1;
+    return pc__model_check_row(s->model, logits, count, "logits", "sequence", number_of(s),
+                               position);
 }
 
-/* The next token, behind the others, and its text. PC_END: on_logits wants none. */
-static pc_status draw_token(pc_sequence *s, float *logits, int *stopped)
+/* PC_END: on_logits wants no token. */
+static pc_status choose_token(pc_sequence *s, float *logits, const pc__drawn *drawn, int32_t *token)
+{
+    pc_status status;
+    if (drawn && drawn->outcome == PC__DRAWN_NO_NUMBER)
+        return check_logits(s, NULL, 0);
+    if (drawn)
+        return pc__sampler_take(&s->sampler, drawn, token);
+    PC__TRY_RETURN(check_logits(s, logits, s->sampler.vocab));
+    status = pc__sequence_ask_logits(s, logits);
+    if (status != PC_OK)
+        return status;
+    forbid_end(s);
+    return pc__sampler_draw(&s->sampler, logits, token);
+}
+
+/* The next token, behind the others, and its text. PC_END: none is wanted. */
+static pc_status draw_token(pc_sequence *s, float *logits, const pc__drawn *drawn, int *stopped)
 {
     const pc_generate_options *o = &s->generation.options;
-    int64_t position = s->placed.next_position + (int64_t)s->pending - 1;
     int32_t token;
     pc_status status;
     *stopped = 0;
     PC__TRY_RETURN(
         pc__grow(s->mem, (void **)&s->tokens, &s->capacity, s->count + 1, sizeof *s->tokens));
-    PC__TRY_RETURN(pc__model_check_row(s->model, logits, s->sampler.vocab, "logits", "sequence",
-                                       number_of(s), position));
-    status = pc__sequence_ask_logits(s, logits);
+    status = choose_token(s, logits, drawn, &token);
     if (status != PC_OK)
         return status;
-    forbid_end(s, logits);
-    PC__TRY_RETURN(pc__sampler_draw(&s->sampler, logits, &token));
     s->tokens[s->count] = token;
     if (pc__generation_stops(&s->generation, token))
         return PC_OK;
@@ -378,9 +430,9 @@ static void give_text(pc_sequence *s, size_t from)
 }
 
 /* The last token and its text, to the caller. */
-static void give_token(pc_sequence *s, int64_t position, size_t text)
+static void give_token(pc_sequence *s, int64_t position, size_t text, const pc__drawn *drawn)
 {
-    pc_status said = pc__sequence_give_token(s, position), status = said;
+    pc_status said = pc__sequence_give_token(s, position, drawn), status = said;
     if (said == PC_END && !s->finish)
         pc__stream_flush(&s->text);
     if (status >= 0)
@@ -391,7 +443,7 @@ static void give_token(pc_sequence *s, int64_t position, size_t text)
         end_sequence(s, PC_FINISH_CALLBACK);
 }
 
-void pc__sequence_sample(pc_sequence *s, float *logits)
+void pc__sequence_sample(pc_sequence *s, float *logits, const pc__drawn *drawn)
 {
     const pc__sampler sampler = s->sampler;
     const pc__stream_mark text = pc__stream_at(&s->text);
@@ -399,10 +451,12 @@ void pc__sequence_sample(pc_sequence *s, float *logits)
     int64_t position;
     int stopped;
     pc_status status;
-    if (s->logits)
+    if (drawn && drawn->outcome == PC__NOT_DRAWN)
+        drawn = NULL;
+    if (s->logits && !drawn)
         memcpy(s->logits, logits, (size_t)s->model->info.vocab * sizeof *logits);
     s->has_logits = (s->generation.options.flags & PC_GENERATE_LOGITS) != 0;
-    status = draw_token(s, logits, &stopped);
+    status = draw_token(s, logits, drawn, &stopped);
     if (status < 0) {
         pc__sequence_keep_error(s, status);
         take_back(s, &sampler, &text);
@@ -427,7 +481,7 @@ void pc__sequence_sample(pc_sequence *s, float *logits)
         pc__stream_flush(&s->text);
     if (finish)
         end_sequence(s, finish);
-    give_token(s, position, text.final); /* last: all else is done */
+    give_token(s, position, text.final, drawn); /* last: all else is done */
 }
 
 static pc_status copy_logits(pc_sequence *to, const pc_sequence *from)

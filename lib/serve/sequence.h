@@ -9,6 +9,7 @@
 
 #include <promptcache/sampling.h>
 #include "serve/generate.h"
+#include "serve/logprobs.h"
 #include "serve/placed_prompt.h"
 #include "serve/prompt.h"
 #include "serve/sampler.h"
@@ -55,7 +56,8 @@ struct pc_sequence {
     size_t turn;    /* tokens [turn, count) came after the last push: the text is theirs */
     int again;      /* the next step computes the prompt's last token once more */
     size_t excess;  /* rows at the end of the model's sequence that a failed step has left there */
-    float *logits;  /* [vocab] of the model, with PC_GENERATE_LOGITS or on_token */
+    float *logits;  /* [vocab] of the model, with PC_GENERATE_LOGITS or on_token; for the latter,
+                     * of tokens that the host draws */
     int has_logits; /* for pc_sequence_logits */
     size_t sampled;
     pc__text_stream text;
@@ -75,12 +77,23 @@ void pc__sequence_ref(pc_sequence *sequence);
 void pc__sequence_unref(pc_sequence *sequence); /* NULL does nothing */
 PC__HOLDABLE(pc_sequence, pc__sequence_ref, pc__sequence_unref)
 
+/* Room for the token that pc__sequence_prefill may draw. */
+typedef struct pc__first_token {
+    pc__drawn drawn;
+    pc__likely likely[PC__MOST_LOGPROBS];
+} pc__first_token;
+
+/* How a backend that draws (pc__model_draws) draws its next token, but for the row. PC_MISS: its
+ * logits are needed, for the host draws. */
+pc_status pc__sequence_describe(pc_sequence *sequence, pc__draw *draw);
 /* Places the prompt; logits [vocab] are those behind it. Samples nothing. An error ends it, and it
- * stays without a prompt. */
-pc_status pc__sequence_prefill(pc_sequence *sequence, float *logits);
-/* Of logits behind its rows (and changes them): samples, extends the text, decides whether the
- * sequence ends. An error ends it, as it was before these rows. */
-void pc__sequence_sample(pc_sequence *sequence, float *logits);
+ * stays without a prompt. `drawn` (of a pc__first_token; NULL: the logits are wanted) may get its
+ * first token instead: then its outcome is not PC__NOT_DRAWN. */
+pc_status pc__sequence_prefill(pc_sequence *sequence, float *logits, pc__drawn *drawn);
+/* Of logits behind its rows (and changes them), or of the token that was drawn from them (NULL or
+ * PC__NOT_DRAWN: none): samples, extends the text, decides whether the sequence ends. An error ends
+ * it, as it was before these rows. */
+void pc__sequence_sample(pc_sequence *sequence, float *logits, const pc__drawn *drawn);
 /* Ends it with an error, right behind the call that gave it. */
 void pc__sequence_fail(pc_sequence *sequence, pc_status status);
 void pc__sequence_keep_error(pc_sequence *sequence, pc_status status);
@@ -94,9 +107,9 @@ pc_status pc__sequence_make(pc_sequence **out, const pc_prompt *prompt, pc_cache
                             pc__generation *generation);
 
 /* Give logits to on_logits, and the last token to on_token. PC_END: the caller stops the sample. An
- * error: of the function. */
+ * error: of the function. drawn: as of pc__sequence_sample, not PC__NOT_DRAWN. */
 pc_status pc__sequence_ask_logits(pc_sequence *sequence, float *logits);
-pc_status pc__sequence_give_token(pc_sequence *sequence, int64_t position);
+pc_status pc__sequence_give_token(pc_sequence *sequence, int64_t position, const pc__drawn *drawn);
 
 /* The rows of its next step: how many, and which. */
 size_t pc__sequence_row_count(const pc_sequence *sequence);

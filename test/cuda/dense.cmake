@@ -21,7 +21,4 @@ pc_add_dense_test(kv_write KERNELS kv_write)
 pc_add_dense_test(experts KERNELS route experts experts_linear experts_many)
 pc_add_dense_test(maps KERNELS map_apply map_record)
 pc_add_dense_test(quantised KERNELS quantise_rows quantised_few quantised_many)
-pc_add_dense_test(sampling KERNELS sampling LIBRARIES pc_sampling_reference)
-
-add_library(pc_sampling_reference STATIC ${CMAKE_CURRENT_SOURCE_DIR}/sampling_reference.c)
-target_link_libraries(pc_sampling_reference PUBLIC pc_testing promptcache_serve)
+pc_add_dense_test(sampling KERNELS sampling LIBRARIES pc_host_sample)

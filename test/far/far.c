@@ -6,6 +6,7 @@
 
 #include "attn/cpu/backend_cpu.h"
 #include "base/module.h"
+#include "host_sample.h"
 
 #define NEAR(far, x) far_near(&(far)->memory, x)
 
@@ -324,6 +325,30 @@ static pc_status linear_join(pc__backend *backend, pc__linear *const *linears, s
     return PC_OK;
 }
 
+typedef struct drawing {
+    const float *logits;
+    size_t stride;
+    pc__draws draws;
+} drawing;
+
+static pc_status run_sample(far_backend *far, void *arg)
+{
+    drawing *w = arg;
+    host_sample(NEAR(far, w->logits), w->stride, &w->draws);
+    return PC_OK;
+}
+
+static void sample(pc__stream *stream, pc__floats *logits, size_t stride, const pc__draws *draws)
+{
+    drawing w = {(const float *)logits, stride, *draws};
+    pc__draw *list = far_list(stream, draws->list, draws->count * sizeof *list);
+    for (size_t i = 0; i < draws->count; i++)
+        list[i].changes = far_list(stream, list[i].changes,
+                                   list[i].change_count * sizeof *list[i].changes);
+    w.draws.list = list;
+    far_later(stream, run_sample, &w, sizeof w);
+}
+
 static void *take(pc__backend *backend, size_t bytes)
 {
     void *memory;
@@ -385,6 +410,7 @@ static pc__backend_ops far_ops = {
     .attention_map = far_attention_map,
     .apply_maps = far_apply_maps,
     .record_maps = far_record_maps,
+    .sample = sample,
 };
 
 static pc_status open_far(pc__backend **out, pc_context *context)

@@ -147,6 +147,8 @@ static pc_status run_block(pc__forward_work *work)
     status = pc__head(work);
 done:
     finished = work->stream->ops->finish(work->stream);
+    work->native->backend->ops->give(work->native->backend, work->logits);
+    work->logits = NULL;
     pc__row_plan_free(work->plan);
     work->plan = NULL;
     pc__expand_end(work);

@@ -2,6 +2,7 @@
 #ifndef PC_MODEL_FORWARD_H
 #define PC_MODEL_FORWARD_H
 
+#include "attn/draw.h"
 #include "attn/map.h"
 #include "attn/plan.h"
 
@@ -38,6 +39,9 @@ typedef struct pc__pass {
     pc__rows attend; /* attend.count: rows; attend.spans include the runs that the pass writes */
     uint64_t rope_regime_length; /* as in pc_encode_args */
     float *logits;               /* [rows that want them][vocab]; NULL if none does */
+    /* what the backend draws from rows that want logits, which do not come to the host; NULL:
+     * nothing */
+    const pc__draws *draws;
     /* [lane_count + 1] first row of each lane, for traces and for models without causal order;
      * NULL: one lane */
     const size_t *lane_first;

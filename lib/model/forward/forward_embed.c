@@ -81,7 +81,6 @@ static size_t norm_logit_rows(pc__forward_work *work)
     return n;
 }
 
-/* Logits of n rows of h into memory of the host. */
 static pc_status run_head(pc__forward_work *work, size_t n, pc__floats *logits)
 {
     const pc__arch *arch = &work->native->arch;
@@ -100,15 +99,47 @@ static pc_status run_head(pc__forward_work *work, size_t n, pc__floats *logits)
     return PC_OK;
 }
 
+/* Those of the pass from rows [first, first + n) of its logits. */
+static pc__draws draws_of_rows(const pc__draws *all, size_t first, size_t n)
+{
+    pc__draws some = {.first = first};
+    size_t from = 0, end;
+    if (!all)
+        return some;
+    while (from < all->count && all->list[from].row < first)
+        from++;
+    for (end = from; end < all->count && all->list[end].row < first + n;)
+        end++;
+    some.list = all->list + from;
+    some.count = end - from;
+    some.likely = all->likely;
+    some.drawn = pc__drawn_at(all, from);
+    return some;
+}
+
+/* Logits of n rows of h: to the host, or only what is drawn from them. */
 static pc_status write_logits(pc__forward_work *work, size_t n)
 {
-    size_t vocab = (size_t)work->native->arch.vocab;
-    float *to = work->pass->logits + work->logits_done * vocab;
-    pc__floats *logits = pc__stream_output(work->stream, to, n * vocab);
-    pc_status status = logits ? run_head(work, n, logits) : PC_ERR_NOMEM;
-    pc_status ended = pc__stream_output_end(work->stream, logits, to, n * vocab);
+    size_t vocab = (size_t)work->native->arch.vocab, first = work->logits_done, row = 0;
+    const pc__draws draws = draws_of_rows(work->pass->draws, first, n);
+    float *to = work->pass->logits + first * vocab;
+    pc__stream *stream = work->stream;
+    pc__floats *logits = pc__stream_output(stream, to, n * vocab);
+    if (!logits)
+        return PC_ERR_NOMEM;
+    work->logits = (void *)logits == to ? NULL : logits;
     work->logits_done += n;
-    return status < 0 ? status : ended;
+    PC__TRY_RETURN(run_head(work, n, logits));
+    for (size_t i = 0; work->logits && i <= draws.count; i++) {
+        size_t end = i < draws.count ? draws.list[i].row - first : n;
+        if (end > row)
+            stream->ops->copy(stream, to + row * vocab, pc__floats_at(logits, row * vocab),
+                              (end - row) * vocab * sizeof *to);
+        row = end + 1;
+    }
+    if (draws.count)
+        stream->ops->sample(stream, logits, vocab, &draws);
+    return PC_OK;
 }
 
 /* The final hidden rows of the block, where they are asked for. */

@@ -75,6 +75,7 @@ typedef struct pc__forward_work {
     size_t rows;
     size_t first_lane;  /* first lane of the block, where lanes are not cut */
     size_t logits_done; /* rows of pass->logits written so far */
+    pc__floats *logits; /* of the block, in memory that the host does not see; else NULL */
     pc__row_plan *plan;
 
     pc__floats *slab; /* memory of all that follow */

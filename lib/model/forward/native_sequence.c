@@ -306,7 +306,8 @@ static uint64_t step_length(const pc_step_args *args)
     return args->rope_regime_length ? args->rope_regime_length : (uint64_t)last + 1;
 }
 
-static pc_status run_step(const pc_model *model, const pc_step_args *args, float *final)
+static pc_status run_step(const pc_model *model, const pc_step_args *args, const pc__draws *draws,
+                          float *final)
 {
     step_work st = {.model = model, .args = args, .final = final};
     pc__pass pass = {0};
@@ -321,6 +322,7 @@ static pc_status run_step(const pc_model *model, const pc_step_args *args, float
     pass.skips_attention = (args->flags & PC_STEP_NO_ATTENTION) != 0;
     pass.rope_regime_length = st.length;
     pass.logits = args->logits;
+    pass.draws = draws;
     pass.final = final;
     pass.cancelled = args->cancelled;
     pass.cancel_user = args->cancel_user;
@@ -331,9 +333,15 @@ done:
     return status;
 }
 
+pc_status pc__model_step_draw(const pc_model *model, const pc_step_args *args,
+                              const pc__draws *draws)
+{
+    return run_step(model, args, draws, NULL);
+}
+
 pc_status pc__native_step(void *user, const pc_step_args *args)
 {
-    return run_step(user, args, NULL);
+    return run_step(user, args, NULL, NULL);
 }
 
 /* Of all rows; then those that want theirs are kept. */
@@ -342,7 +350,7 @@ pc_status pc__native_step_hidden(void *user, const pc_step_args *args, float *hi
     const pc_model *model = user;
     size_t width = (size_t)model->native->arch.hidden, bytes = width * sizeof(float);
     float *final = pc__calloc(&model->context->mem, args->count, bytes);
-    pc_status status = final ? run_step(model, args, final) : PC_ERR_NOMEM;
+    pc_status status = final ? run_step(model, args, NULL, final) : PC_ERR_NOMEM;
     for (size_t i = 0; i < args->count && status >= 0; i++)
         if (args->rows[i].want_logits) {
             memcpy(hidden, final + i * width, bytes);

@@ -1,7 +1,6 @@
 /* The backend "cuda": its instance, its memory and its streams. */
 #include "cuda/backend_cuda.h"
 
-#include "cuda/backend_cuda_angles.h"
 #include "cuda/backend_cuda_dense.h"
 #include "cuda/backend_cuda_visitor.h"
 #include "base/mem.h"
@@ -70,7 +69,6 @@ static pc_status stream_new(pc__stream **out, pc__backend *backend)
 
 static pc_status finish(pc__stream *stream)
 {
-    pc__cuda_angles_drop((pc__cuda_backend_stream *)stream);
     return pc__cuda_finish(pc__cuda_stream_of(stream));
 }
 
@@ -121,15 +119,6 @@ static int keeps_quantised(const pc__backend *backend)
     return 1;
 }
 
-/* Parts of the pool lie in large blocks already. */
-static pc_status linear_join(pc__backend *backend, pc__linear *const *linears, size_t count,
-                             void **block)
-{
-    (void)backend, (void)linears, (void)count;
-    *block = NULL;
-    return PC_OK;
-}
-
 /* ------------------------------------------------------------------- instance */
 
 static void close_parts(pc__cuda_backend *b)
@@ -163,7 +152,7 @@ static const pc__backend_ops cuda = {
     .default_compute = default_compute,
     .linear_new = pc__cuda_op_linear_new,
     .keeps_quantised = keeps_quantised,
-    .linear_join = linear_join,
+    .linear_join = pc__cuda_op_linear_join,
     .linear_free = pc__cuda_op_linear_free,
     .linear_bytes = pc__cuda_op_linear_bytes,
     .linear_run = pc__cuda_op_linear_run,

@@ -30,8 +30,6 @@ typedef struct pc__cuda_backend {
 typedef struct pc__cuda_backend_stream {
     pc__stream base;
     pc__cuda_stream *cuda;
-    struct pc__cuda_angle_table *angles; /* backend_cuda_angles.h */
-    size_t angle_count;
     struct pc__cuda_backend_stream *next; /* of those that are idle */
 } pc__cuda_backend_stream;
 

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "cuda/backend_cuda_angles.h"
 #include "cuda/backend_cuda_plan.h"
 #include "cuda/kernels/maps.h"
 
@@ -99,7 +100,7 @@ typedef struct attention {
     const pc__row_plan *plan;
     pc__cuda_plan *made;
     pc__cuda_attend task; /* of all launches */
-    void *scratch;        /* states, their LSE, lists of the layer, pages */
+    void *scratch;        /* states, their LSE, pages */
 } attention;
 
 /* Bytes to the next multiple of 16. */
@@ -108,60 +109,70 @@ static size_t whole(size_t bytes)
     return (bytes + 15) & ~(size_t)15;
 }
 
-/* A list behind those before, from *at bytes of the scratch on; list NULL: NULL. */
-static const void *upload_list(attention *a, size_t *at, const void *list, size_t bytes)
-{
-    void *to = (uint8_t *)a->scratch + *at;
-    if (!list)
-        return NULL;
-    pc__cuda_upload(a->stream, to, list, bytes);
-    *at += whole(bytes);
-    return to;
-}
-
-/* Takes scratch for the states and `bytes` of lists behind them; *at: where they begin. */
-static pc_status take_states(attention *a, size_t bytes, size_t *at)
+/* Takes scratch for the states, and for the pages of a visitor, which may be others in each call.
+ */
+static pc_status take_scratch(attention *a)
 {
     size_t vectors = a->made->most_slots * a->plan->heads,
-           values = whole(vectors * (size_t)a->plan->shape.v_dim * sizeof(float));
-    *at = values + whole(vectors * sizeof(float));
-    PC__TRY_RETURN(pc__cuda_scratch_take(a->stream, *at + bytes, &a->scratch));
+           values = whole(vectors * (size_t)a->plan->shape.v_dim * sizeof(float)),
+           states = values + whole(vectors * sizeof(float)),
+           pages = (a->made->visitor ? a->made->page_count : 0) * sizeof(uint64_t);
+    PC__TRY_RETURN(pc__cuda_scratch_take(a->stream, states + pages, &a->scratch));
     a->task.state = a->scratch;
     a->task.state_lse = a->task.state + values / sizeof(float);
+    a->task.pages = a->made->pages;
+    if (pages) {
+        void *to = (uint8_t *)a->scratch + states;
+        pc__cuda_upload(a->stream, to, pc__cuda_plan_pages(a->made), pages);
+        a->task.pages = to;
+    }
     return PC_OK;
 }
 
-/* [row] how far each row lies in its chunk, to be freed. */
-static int64_t *list_inside(const attention *a, int64_t chunk)
+static const void *list_of(const attention *a, const void *list, size_t bytes)
+{
+    return list ? pc__cuda_kept_list(a->stream, list, bytes) : NULL;
+}
+
+/* [row] how far each row lies in its chunk. */
+static pc_status list_inside(attention *a, int64_t chunk)
 {
     const pc__row_plan *plan = a->plan;
-    int64_t *inside = pc__calloc(&a->stream->device->mem, plan->rows, sizeof *inside);
-    for (size_t r = 0; inside && r < plan->rows; r++)
-        inside[r] = pc__chunk_inside(plan->positions[r], chunk);
-    return inside;
-}
-
-static pc_status take_scratch(attention *a, const pc__attn_layer *layer)
-{
-    size_t heads = a->plan->heads * sizeof(float), rows = a->plan->rows * sizeof(int64_t),
-           pages = (a->made->visitor ? a->made->page_count : 0) * sizeof(uint64_t), at;
-    int64_t *inside = NULL;
-    if (layer->chunk > 0 && !(inside = list_inside(a, layer->chunk)))
+    const pc_allocator *mem = &a->stream->device->mem;
+    int64_t *inside = pc__calloc(mem, plan->rows, sizeof *inside);
+    if (!inside)
         return PC_ERR_NOMEM;
-    pc_status status = take_states(a, 2 * whole(heads) + whole(rows) + whole(pages), &at);
-    if (status >= 0) {
-        a->task.slopes = upload_list(a, &at, layer->slopes, heads);
-        a->task.sinks = upload_list(a, &at, layer->sinks, heads);
-        a->task.inside = upload_list(a, &at, inside, rows);
-        a->task.pages = pages ? upload_list(a, &at, pc__cuda_plan_pages(a->made), pages)
-                              : a->made->pages;
-    }
-    pc__free(&a->stream->device->mem, inside);
-    return status;
+    for (size_t r = 0; r < plan->rows; r++)
+        inside[r] = pc__chunk_inside(plan->positions[r], chunk);
+    a->task.inside = list_of(a, inside, plan->rows * sizeof *inside);
+    pc__free(mem, inside);
+    return PC_OK;
 }
 
-static void describe_layer(attention *a, const pc__attn_layer *layer,
-                           const pc__cuda_plan_rope *angles)
+static pc_status take_lists(attention *a, const pc__attn_layer *layer)
+{
+    size_t heads = a->plan->heads * sizeof(float);
+    a->task.slopes = list_of(a, layer->slopes, heads);
+    a->task.sinks = list_of(a, layer->sinks, heads);
+    return layer->chunk > 0 ? list_inside(a, layer->chunk) : PC_OK;
+}
+
+static pc_status take_angles(attention *a, const pc__rotation *rope)
+{
+    const pc__row_plan *plan = a->plan;
+    if (rope->dims > plan->shape.k_dim)
+        return pc__fail(PC_ERR_INVALID, "attention: %d RoPE dimensions, but heads have %d",
+                        rope->dims, plan->shape.k_dim);
+    pc__cuda_angles angles = pc__cuda_angles_of(a->stream, plan->context, rope, plan->distances,
+                                                plan->distance_count);
+    a->task.rope_dims = angles.dims;
+    a->task.interleaved = angles.interleaved;
+    a->task.cosine = angles.cosine;
+    a->task.sine = angles.sine;
+    return PC_OK;
+}
+
+static pc_status describe_layer(attention *a, const pc__attn_layer *layer)
 {
     const pc__row_plan *plan = a->plan;
     pc__cuda_attend *t = &a->task;
@@ -175,12 +186,8 @@ static void describe_layer(attention *a, const pc__attn_layer *layer,
     t->soft_cap = layer->soft_cap;
     t->window = layer->window;
     t->chunk = layer->chunk;
-    if (angles) {
-        t->rope_dims = (uint32_t)angles->rope->dims;
-        t->interleaved = (uint32_t)angles->rope->interleaved;
-        t->cosine = angles->cosine;
-        t->sine = angles->sine;
-    }
+    PC__TRY_RETURN(take_lists(a, layer));
+    return layer->rope ? take_angles(a, layer->rope) : PC_OK;
 }
 
 static pc_status run_batch(attention *a, size_t index)
@@ -225,7 +232,6 @@ static pc_status merge(attention *a, const pc__cuda_plan_wave *wave)
 
 static pc_status run_waves(attention *a)
 {
-    pc__cuda_zero(a->stream, a->made->claimed, a->made->batch_count * sizeof(uint32_t));
     for (size_t w = 0; w < a->plan->wave_count; w++) {
         const pc__cuda_plan_wave *wave = &a->made->waves[w];
         for (size_t b = 0; b < wave->batches; b++)
@@ -240,13 +246,10 @@ static pc_status run_waves(attention *a)
 static pc_status queue_attention(attention *a, pc__row_plan *plan, const pc__attn_layer *layer,
                                  pc__cuda_visitor *visitor)
 {
-    const pc__cuda_plan_rope *angles;
-    pc_status status;
     PC__TRY_RETURN(pc__cuda_plan_of(&a->made, a->stream, plan, visitor));
-    PC__TRY_RETURN(pc__cuda_plan_angles(&angles, a->stream, plan, layer->rope));
-    PC__TRY_RETURN(take_scratch(a, layer));
-    describe_layer(a, layer, angles);
-    status = run_waves(a);
+    PC__TRY_RETURN(describe_layer(a, layer));
+    PC__TRY_RETURN(take_scratch(a));
+    pc_status status = run_waves(a);
     pc__cuda_scratch_give(a->stream, a->scratch);
     return status;
 }
@@ -382,13 +385,10 @@ pc_status pc__cuda_op_attention_map(pc__stream *stream, pc__row_plan *plan,
                    .stream = pc__cuda_stream_of(stream),
                    .plan = plan,
                    .task = {.q = (const float *)q, .lse = (float *)(uintptr_t)lse}};
-    const pc__cuda_plan_rope *angles;
-    pc_status status;
     PC__TRY_RETURN(pc__cuda_plan_of(&a.made, a.stream, plan, NULL));
-    PC__TRY_RETURN(pc__cuda_plan_angles(&angles, a.stream, plan, layer->rope));
-    PC__TRY_RETURN(take_scratch(&a, layer));
-    describe_layer(&a, layer, angles);
-    status = map_row(&a, layer, row, prob);
+    PC__TRY_RETURN(describe_layer(&a, layer));
+    PC__TRY_RETURN(take_scratch(&a));
+    pc_status status = map_row(&a, layer, row, prob);
     pc__cuda_scratch_give(a.stream, a.scratch);
     return status;
 }

@@ -21,14 +21,6 @@ void *pc__cuda_scratch_of(pc__stream *stream, size_t bytes)
     return scratch;
 }
 
-void *pc__cuda_list(pc__stream *stream, const void *list, size_t bytes)
-{
-    void *scratch = pc__cuda_scratch_of(stream, bytes);
-    if (scratch)
-        pc__cuda_upload(pc__cuda_stream_of(stream), scratch, list, bytes);
-    return scratch;
-}
-
 void pc__cuda_done_with(pc__stream *stream, const void *scratch)
 {
     pc__cuda_scratch_give(pc__cuda_stream_of(stream), (void *)(uintptr_t)scratch);

@@ -23,8 +23,6 @@ void pc__cuda_launch_rows(pc__stream *stream, const pc__cuda_kernel *kernel, siz
 /* Scratch of the stream; after an error NULL, and the stream has the error. Given back by
  * pc__cuda_scratch_give, once the work that uses it is queued. */
 void *pc__cuda_scratch_of(pc__stream *stream, size_t bytes);
-/* Scratch with a copy of a list. */
-void *pc__cuda_list(pc__stream *stream, const void *list, size_t bytes);
 void pc__cuda_done_with(pc__stream *stream, const void *scratch); /* NULL does nothing */
 /* Host memory for a list; NULL: the stream has the error. Freed by pc__free. */
 void *pc__cuda_host_list(pc__stream *stream, size_t count, size_t bytes);
@@ -66,6 +64,8 @@ typedef struct pc__cuda_linear { /* what a pc__linear is here */
     pc__cuda_panel_format format; /* of quantised weights; bits 0: not quantised */
     size_t groups, panel_bytes;
     uint32_t code_bytes; /* 2: all groups of quantised inputs are wide; 1: those that stand out */
+    /* of expert 0, of the device: addresses of the weights of all experts, then of their biases */
+    const uint64_t *experts;
 } pc__cuda_linear;
 
 static inline const pc__cuda_linear *pc__cuda_linear_of(const pc__linear *linear)
@@ -106,6 +106,8 @@ pc__cuda_quantised_task pc__cuda_quantised_layer(const pc__cuda_linear *linear,
                                                  const pc__cuda_quantised_rows *x);
 
 /* backend_cuda_experts.c */
+pc_status pc__cuda_op_linear_join(pc__backend *backend, pc__linear *const *linears, size_t count,
+                                  void **block);
 size_t pc__cuda_op_experts_scratch(const pc__backend *backend, const pc__expert_config *config,
                                    size_t hidden, size_t rows);
 pc_status pc__cuda_op_experts(pc__stream *stream, const pc__expert_layer *layer,

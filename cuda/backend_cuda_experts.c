@@ -3,6 +3,7 @@
 #include "cuda/backend_cuda_dense.h"
 
 #include "base/mem.h"
+#include "cuda/kept_lists.h"
 
 /* Activations in the scratch memory. */
 typedef struct cuda_experts {
@@ -55,6 +56,67 @@ size_t pc__cuda_op_experts_scratch(const pc__backend *backend, const pc__expert_
     cuda_experts w = {0};
     (void)backend;
     return lay_out(&w, config, hidden, rows, NULL);
+}
+
+/* ------------------------------------------------------------------- lists */
+
+enum { PARTS = 3 }; /* of an expert, as linear_join gets them */
+
+static int alike(const pc__cuda_linear *a, const pc__cuda_linear *b)
+{
+    return a->out == b->out && a->in == b->in && a->dtype == b->dtype && !a->bias == !b->bias
+           && a->format.bits == b->format.bits && a->format.group == b->format.group
+           && a->format.zero == b->format.zero && a->format.minimum == b->format.minimum
+           && a->format.half == b->format.half && a->code_bytes == b->code_bytes;
+}
+
+/* Addresses of the weights of one part of all experts, then of their biases. */
+static pc_status list_part(pc__linear *const *linears, size_t experts, uint64_t *list)
+{
+    const pc__cuda_linear *first = pc__cuda_linear_of(linears[0]);
+    for (size_t e = 0; e < experts; e++) {
+        const pc__cuda_linear *linear = pc__cuda_linear_of(linears[e * PARTS]);
+        if (!alike(linear, first))
+            return pc__fail(PC_ERR_UNSUPPORTED,
+                            "expert %zu has weights of another kind than expert 0", e);
+        list[e] = (uint64_t)(uintptr_t)linear->weights;
+        list[experts + e] = (uint64_t)(uintptr_t)linear->bias;
+    }
+    return PC_OK;
+}
+
+static pc_status list_to_device(pc__backend *backend, const uint64_t *list, size_t bytes,
+                                void **block)
+{
+    if (!(*block = backend->ops->take(backend, bytes)))
+        return PC_ERR_NOMEM;
+    pc_status status = pc__backend_copy(backend, *block, list, bytes);
+    if (status < 0) {
+        backend->ops->give(backend, *block);
+        *block = NULL;
+    }
+    return status;
+}
+
+/* Parts of the pool lie in large blocks already: only the addresses are listed. */
+pc_status pc__cuda_op_linear_join(pc__backend *backend, pc__linear *const *linears, size_t count,
+                                  void **block)
+{
+    const pc_allocator *mem = &backend->context->mem;
+    size_t experts = count / PARTS, bytes = 2 * count * sizeof(uint64_t);
+    uint64_t *list = pc__calloc(mem, 2 * count, sizeof *list);
+    pc_status status = list ? PC_OK : PC_ERR_NOMEM;
+    *block = NULL;
+    for (size_t i = 0; i < PARTS && status >= 0; i++)
+        if (linears[i])
+            status = list_part(linears + i, experts, list + 2 * experts * i);
+    if (status >= 0)
+        status = list_to_device(backend, list, bytes, block);
+    for (size_t i = 0; i < PARTS && status >= 0; i++)
+        if (linears[i])
+            ((pc__cuda_linear *)linears[i])->experts = (uint64_t *)*block + 2 * experts * i;
+    pc__free(mem, list);
+    return status;
 }
 
 /* ------------------------------------------------------------------- routes */
@@ -114,15 +176,14 @@ static void show_chosen(const cuda_experts *w, float *to)
         return;
     for (size_t i = 0; i < count; i++)
         numbers[i] = (float)i;
-    float *table = pc__cuda_list(w->stream, numbers, count * sizeof *numbers);
-    pc__cuda_lookup task = {.table = table,
+    pc__cuda_lookup task = {.table = pc__cuda_kept_list(pc__cuda_stream_of(w->stream), numbers,
+                                                        count * sizeof *numbers),
                             .row = (uint32_t *)w->chosen,
                             .x = to,
                             .rows = (uint32_t)w->entries,
                             .dim = 1,
                             .scale = 1.0f};
     pc__cuda_launch_rows(w->stream, &pc__cuda_dense.lookup_f32, w->entries, &task);
-    pc__cuda_done_with(w->stream, table);
     pc__free(&w->stream->context->mem, numbers);
 }
 
@@ -137,54 +198,6 @@ static void show_routes(const cuda_experts *w, pc__floats *to)
 }
 
 /* ------------------------------------------------------------------- products */
-
-/* The gates, the ups or the downs of all experts. */
-typedef const pc__cuda_linear *(*part_of)(const pc__mlp *mlp);
-
-static const pc__cuda_linear *gate_of(const pc__mlp *mlp)
-{
-    return pc__cuda_linear_of(mlp->gate);
-}
-
-static const pc__cuda_linear *up_of(const pc__mlp *mlp)
-{
-    return pc__cuda_linear_of(mlp->up);
-}
-
-static const pc__cuda_linear *down_of(const pc__mlp *mlp)
-{
-    return pc__cuda_linear_of(mlp->down);
-}
-
-static int alike(const pc__cuda_linear *a, const pc__cuda_linear *b)
-{
-    return a->out == b->out && a->in == b->in && a->dtype == b->dtype && !a->bias == !b->bias
-           && a->format.bits == b->format.bits && a->format.group == b->format.group
-           && a->format.zero == b->format.zero && a->format.minimum == b->format.minimum
-           && a->format.half == b->format.half && a->code_bytes == b->code_bytes;
-}
-
-/* Addresses of the weights of all experts, then of their biases, as a list on the device. */
-static uint64_t *list_experts(const cuda_experts *w, part_of part)
-{
-    size_t count = (size_t)w->layer->config->count;
-    const pc__cuda_linear *first = part(&w->layer->experts[0]);
-    uint64_t *list = pc__cuda_host_list(w->stream, 2 * count, sizeof *list), *device = NULL;
-    int fits = list != NULL;
-    for (size_t e = 0; e < count && fits; e++) {
-        const pc__cuda_linear *linear = part(&w->layer->experts[e]);
-        if (!(fits = alike(linear, first)))
-            pc__cuda_note(pc__cuda_stream_of(w->stream),
-                          pc__fail(PC_ERR_UNSUPPORTED,
-                                   "expert %zu has weights of another kind than expert 0", e));
-        list[e] = (uint64_t)(uintptr_t)linear->weights;
-        list[count + e] = (uint64_t)(uintptr_t)linear->bias;
-    }
-    if (fits)
-        device = pc__cuda_list(w->stream, list, 2 * count * sizeof *list);
-    pc__free(&w->stream->context->mem, list);
-    return device;
-}
 
 /* Rows that are multiplied with all experts. */
 typedef struct expert_inputs {
@@ -229,11 +242,11 @@ static void end_inputs(const cuda_experts *w, expert_inputs *in)
 }
 
 static void multiply_many(const cuda_experts *w, const pc__cuda_linear *linear,
-                          const uint64_t *list, const expert_inputs *in, float *y)
+                          const expert_inputs *in, float *y)
 {
     uint32_t count = (uint32_t)w->layer->config->count;
-    pc__cuda_expert_many task = {.weights = list,
-                                 .bias = linear->bias && list ? list + count : NULL,
+    pc__cuda_expert_many task = {.weights = linear->experts,
+                                 .bias = linear->bias ? linear->experts + count : NULL,
                                  .x = in->rounded,
                                  .row = in->row,
                                  .first = w->first,
@@ -250,13 +263,13 @@ static void multiply_many(const cuda_experts *w, const pc__cuda_linear *linear,
                     grid, &task);
 }
 
-static void multiply_few(const cuda_experts *w, const pc__cuda_linear *linear, const uint64_t *list,
+static void multiply_few(const cuda_experts *w, const pc__cuda_linear *linear,
                          const expert_inputs *in, float *y)
 {
     const pc__cuda_dense_kernels *k = &pc__cuda_dense;
     uint32_t count = (uint32_t)w->layer->config->count;
-    pc__cuda_expert_linear task = {.weights = list,
-                                   .bias = linear->bias && list ? list + count : NULL,
+    pc__cuda_expert_linear task = {.weights = linear->experts,
+                                   .bias = linear->bias ? linear->experts + count : NULL,
                                    .x = pc__cuda_floats(in->x),
                                    .row = in->row,
                                    .first = w->first,
@@ -273,14 +286,14 @@ static void multiply_few(const cuda_experts *w, const pc__cuda_linear *linear, c
 }
 
 static void multiply_quantised(const cuda_experts *w, const pc__cuda_linear *linear,
-                               const uint64_t *list, expert_inputs *in, float *y)
+                               expert_inputs *in, float *y)
 {
     uint32_t count = (uint32_t)w->layer->config->count;
     const pc__cuda_quantised_rows *codes = pc__cuda_codes_for(w->stream, &in->codes, linear,
                                                               pc__cuda_floats(in->x), in->rows);
     pc__cuda_quantised_experts task = {.layer = pc__cuda_quantised_layer(linear, codes),
-                                       .panels = list,
-                                       .bias = linear->bias && list ? list + count : NULL,
+                                       .panels = linear->experts,
+                                       .bias = linear->bias ? linear->experts + count : NULL,
                                        .row = in->row,
                                        .first = w->first,
                                        .experts = count};
@@ -294,18 +307,16 @@ static void multiply_quantised(const cuda_experts *w, const pc__cuda_linear *lin
                     many ? &k->quantised_experts_many : &k->quantised_experts_few, grid, &task);
 }
 
-/* y[entry] of one part of all experts. */
-static void multiply(const cuda_experts *w, part_of part, expert_inputs *in, float *y)
+/* y[entry] of one part of all experts; linear: that of expert 0. */
+static void multiply(const cuda_experts *w, const pc__cuda_linear *linear, expert_inputs *in,
+                     float *y)
 {
-    const pc__cuda_linear *linear = part(&w->layer->experts[0]);
-    uint64_t *list = list_experts(w, part);
     if (!linear->gemm)
-        multiply_quantised(w, linear, list, in, y);
+        multiply_quantised(w, linear, in, y);
     else if (in->rounded)
-        multiply_many(w, linear, list, in, y);
+        multiply_many(w, linear, in, y);
     else
-        multiply_few(w, linear, list, in, y);
-    pc__cuda_done_with(w->stream, list);
+        multiply_few(w, linear, in, y);
 }
 
 /* ------------------------------------------------------------------- MLPs */
@@ -350,17 +361,19 @@ static const pc__floats *scale_inputs(const cuda_experts *w)
 static void run_chosen(const cuda_experts *w)
 {
     const pc__mlp *first = &w->layer->experts[0];
+    const pc__cuda_linear *up = pc__cuda_linear_of(first->up),
+                          *down = pc__cuda_linear_of(first->down);
     expert_inputs in = w->layer->config->scales_input
-                           ? inputs_of(w, up_of(first), scale_inputs(w), w->entries, NULL)
-                           : inputs_of(w, up_of(first), w->x, w->rows, w->row);
-    multiply(w, up_of, &in, pc__cuda_floats(w->up));
+                           ? inputs_of(w, up, scale_inputs(w), w->entries, NULL)
+                           : inputs_of(w, up, w->x, w->rows, w->row);
+    multiply(w, up, &in, pc__cuda_floats(w->up));
     if (first->gate)
-        multiply(w, gate_of, &in, pc__cuda_floats(w->gate));
+        multiply(w, pc__cuda_linear_of(first->gate), &in, pc__cuda_floats(w->gate));
     end_inputs(w, &in);
     pc__floats *inner = inner_rows(w, first->gate != NULL, w->gate, w->up,
                                    w->entries * (size_t)w->layer->config->width);
-    in = inputs_of(w, down_of(first), inner, w->entries, NULL);
-    multiply(w, down_of, &in, w->results);
+    in = inputs_of(w, down, inner, w->entries, NULL);
+    multiply(w, down, &in, w->results);
     end_inputs(w, &in);
 }
 
@@ -396,6 +409,8 @@ pc_status pc__cuda_op_experts(pc__stream *stream, const pc__expert_layer *layer,
         return PC_OK;
     if (!pc__cuda_aligned(x))
         return pc__fail(PC_ERR_INTERNAL, "rows for experts do not begin at 16 bytes");
+    if (!pc__cuda_linear_of(layer->experts[0].up)->experts)
+        return pc__fail(PC_ERR_INTERNAL, "the experts of a layer were not joined");
     lay_out(&w, layer->config, layer->hidden, rows, scratch);
     pc__cuda_op_linear_run(stream, both, layer->shared_scale ? 2 : 1, x, rows,
                            (pc__floats *const[]){w.logits, w.shared_scale});

@@ -320,8 +320,8 @@ static pc_status rotate(device_maps *w, const float **q)
                                      .heads = (uint32_t)w->layer->heads,
                                      .dim = (uint32_t)dim,
                                      .scale = 1.0f};
-        PC__TRY_RETURN(pc__cuda_angles_of(&task.angles, w->base, w->layer->rope, lane->distance,
-                                          lane->shape.tokens));
+        task.angles = pc__cuda_angles_of(w->stream, w->base->context, w->layer->rope,
+                                         lane->distance, lane->shape.tokens);
         pc__cuda_launch(w->stream, &pc__cuda_dense.rotate, (pc__cuda_grid){task.rows, 1, 1}, &task);
     }
     *q = w->rotated;

@@ -307,12 +307,6 @@ static pc_status make_tables(pc__cuda_plan *made, pc__cuda_stream *stream, const
 static void free_tables(pc__cuda_plan *made)
 {
     pc_allocator mem = made->mem;
-    while (made->ropes) {
-        pc__cuda_plan_rope *next = made->ropes->next;
-        give_memory(made, made->ropes->cosine);
-        pc__free(&mem, made->ropes);
-        made->ropes = next;
-    }
     give_memory(made, made->memory);
     pc__free(&mem, made->call_pages);
     pc__free(&mem, made->runs);
@@ -354,52 +348,5 @@ pc_status pc__cuda_plan_of(pc__cuda_plan **out, pc__cuda_stream *stream, pc__row
     }
     plan->device = *out = made;
     plan->free_device = free_made;
-    return PC_OK;
-}
-
-static pc_status upload_angles(pc__cuda_plan_rope *to, pc__cuda_stream *stream, pc__row_plan *plan)
-{
-    const pc__cuda_plan *made = plan->device;
-    const pc__plan_angles *angles;
-    pc__cuda_tables tables = {0};
-    size_t count = plan->distance_count * ((size_t)to->rope->dims / 2),
-           cosine = pc__cuda_tables_add(&tables, count, sizeof(float)),
-           sine = pc__cuda_tables_add(&tables, count, sizeof(float));
-    void *memory;
-    PC__TRY_RETURN(pc__plan_find_angles(plan, to->rope, &angles));
-    PC__TRY_RETURN(take_memory(made, tables.bytes, &memory));
-    to->cosine = (float *)memory + cosine / sizeof(float);
-    to->sine = (float *)memory + sine / sizeof(float);
-    pc__cuda_upload(stream, to->cosine, angles->cosine, count * sizeof(float));
-    pc__cuda_upload(stream, to->sine, angles->sine, count * sizeof(float));
-    return PC_OK;
-}
-
-pc_status pc__cuda_plan_angles(const pc__cuda_plan_rope **out, pc__cuda_stream *stream,
-                               pc__row_plan *plan, const pc__rotation *rope)
-{
-    pc__cuda_plan *made = plan->device;
-    pc__cuda_plan_rope *at;
-    pc_status status;
-    *out = NULL;
-    if (!rope)
-        return PC_OK;
-    if (rope->dims > plan->shape.k_dim)
-        return pc__fail(PC_ERR_INVALID, "attention: %d RoPE dimensions, but heads have %d",
-                        rope->dims, plan->shape.k_dim);
-    for (at = made->ropes; at && at->rope != rope;)
-        at = at->next;
-    if (!at) {
-        if (!(at = pc__calloc(&made->mem, 1, sizeof *at)))
-            return PC_ERR_NOMEM;
-        at->rope = rope;
-        if ((status = upload_angles(at, stream, plan)) < 0) {
-            pc__free(&made->mem, at);
-            return status;
-        }
-        at->next = made->ropes;
-        made->ropes = at;
-    }
-    *out = at;
     return PC_OK;
 }

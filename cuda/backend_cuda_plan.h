@@ -31,12 +31,6 @@ typedef struct pc__cuda_plan_wave {
     size_t slots;                /* states that are merged */
 } pc__cuda_plan_wave;
 
-typedef struct pc__cuda_plan_rope { /* angles of one RoPE object, for all distances */
-    const pc__rotation *rope;
-    float *cosine, *sine; /* of the device */
-    struct pc__cuda_plan_rope *next;
-} pc__cuda_plan_rope;
-
 typedef struct pc__cuda_plan {
     pc_allocator mem;
     pc__cuda_pool *pool;
@@ -49,14 +43,13 @@ typedef struct pc__cuda_plan {
     const pc__cuda_call *calls;
     const pc__cuda_tile *tiles;
     const pc__cuda_merge_row *merged;
-    uint32_t *claimed;       /* [batches] */
+    uint32_t *claimed;       /* [batches] 0 between launches */
     pc__cuda_plan_run *runs; /* by address of kv */
     size_t run_count;
     pc__cuda_plan_batch *batches;
     size_t batch_count;
     pc__cuda_plan_wave *waves; /* as many as the plan has */
     size_t most_slots;         /* of a wave */
-    pc__cuda_plan_rope *ropes;
 } pc__cuda_plan;
 
 /* The tables of a plan, made now or before. All runs that rows see have pages on the device.
@@ -67,9 +60,6 @@ pc_status pc__cuda_plan_of(pc__cuda_plan **out, pc__cuda_stream *stream, pc__row
 void pc__cuda_plan_drop(pc__row_plan *plan);
 /* The addresses of all pages now, in the order of the table; for a plan with a visitor. */
 const uint64_t *pc__cuda_plan_pages(pc__cuda_plan *made);
-/* Its angles; rope NULL: *out is NULL. PC_ERR_INVALID: more dimensions than a head has. */
-pc_status pc__cuda_plan_angles(const pc__cuda_plan_rope **out, pc__cuda_stream *stream,
-                               pc__row_plan *plan, const pc__rotation *rope);
 /* NULL: no row sees the run. */
 const pc__cuda_plan_run *pc__cuda_plan_run_of(const pc__cuda_plan *made, const pc__kv *kv);
 

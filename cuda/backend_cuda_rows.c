@@ -1,6 +1,7 @@
 /* Operations that move or rotate rows, and the writing of K and V. */
 #include "cuda/backend_cuda_angles.h"
 #include "cuda/backend_cuda_dense.h"
+#include "cuda/kept_lists.h"
 
 #include <string.h>
 
@@ -10,24 +11,23 @@
 void pc__cuda_op_gather(pc__stream *stream, const pc__floats *x, const uint32_t *row, size_t rows,
                         size_t dim, pc__floats *y)
 {
-    uint32_t *list = pc__cuda_list(stream, row, rows * sizeof *row);
-    pc__cuda_lookup task = {.table = x,
-                            .row = list,
-                            .x = pc__cuda_floats(y),
-                            .rows = (uint32_t)rows,
-                            .dim = (uint32_t)dim,
-                            .scale = 1.0f};
+    pc__cuda_lookup task = {
+        .table = x,
+        .row = pc__cuda_kept_list(pc__cuda_stream_of(stream), row, rows * sizeof *row),
+        .x = pc__cuda_floats(y),
+        .rows = (uint32_t)rows,
+        .dim = (uint32_t)dim,
+        .scale = 1.0f};
     pc__cuda_launch_rows(stream, &pc__cuda_dense.lookup_f32, rows, &task);
-    pc__cuda_done_with(stream, list);
 }
 
 void pc__cuda_op_scale_rows(pc__stream *stream, const float *factors, size_t rows, size_t dim,
                             pc__floats *x)
 {
-    float *list = pc__cuda_list(stream, factors, rows * sizeof *factors);
+    const float *list = pc__cuda_kept_list(pc__cuda_stream_of(stream), factors,
+                                           rows * sizeof *factors);
     pc__cuda_scale_rows_task task = {pc__cuda_floats(x), list, (uint32_t)rows, (uint32_t)dim};
     pc__cuda_launch_rows(stream, &pc__cuda_dense.scale_rows, rows, &task);
-    pc__cuda_done_with(stream, list);
 }
 
 /* ------------------------------------------------------------------- neighbours */
@@ -43,11 +43,11 @@ static void run_neighbours(pc__stream *stream, const pc__row_range *ranges, size
             first[row] = (uint32_t)(ranges[i].first - ranges[0].first);
             end[row] = first[row] + (uint32_t)ranges[i].count;
         }
-    uint32_t *list = pc__cuda_list(stream, ends, 2 * task->rows * sizeof *ends);
+    const uint32_t *list = pc__cuda_kept_list(pc__cuda_stream_of(stream), ends,
+                                              2 * task->rows * sizeof *ends);
     task->lane_first = list;
     task->lane_end = list ? list + task->rows : NULL;
     pc__cuda_launch_rows(stream, &pc__cuda_dense.neighbours, task->rows, task);
-    pc__cuda_done_with(stream, list);
 }
 
 void pc__cuda_op_neighbours(pc__stream *stream, const pc__row_range *ranges, size_t count,
@@ -120,37 +120,37 @@ static size_t find_pieces(pc__kv *const *runs, const size_t *slots, size_t rows,
 static void store_rows(pc__stream *stream, const pc__kv_shape *shape, pc__cuda_kv_write *task,
                        const pc__cuda_kv_piece *pieces, size_t count)
 {
+    pc__cuda_stream *cuda = pc__cuda_stream_of(stream);
     const pc__cuda_kernel *kernel = writer_of(&pc__cuda_dense, shape->dtype);
     if (!kernel) {
-        pc__cuda_note(pc__cuda_stream_of(stream),
-                      pc__fail(PC_ERR_INTERNAL, "tokens cannot be written into int8 pages"));
+        pc__cuda_note(cuda, pc__fail(PC_ERR_INTERNAL, "tokens cannot be written into int8 pages"));
         return;
     }
-    void *list = pc__cuda_list(stream, pieces, count * sizeof *pieces);
-    task->pieces = list;
+    task->pieces = pc__cuda_kept_list(cuda, pieces, count * sizeof *pieces);
     task->shape = shape_of(shape);
     task->count = (uint32_t)count;
-    pc__cuda_launch(pc__cuda_stream_of(stream), kernel,
-                    (pc__cuda_grid){(uint32_t)count, (uint32_t)shape->kv_heads, 1}, task);
-    pc__cuda_done_with(stream, list);
+    pc__cuda_launch(cuda, kernel, (pc__cuda_grid){(uint32_t)count, (uint32_t)shape->kv_heads, 1},
+                    task);
 }
 
 /* The angles of all rows; dims 0 where keys are not rotated. */
-static pc_status angles_of(pc__cuda_angles *out, pc__stream *stream, const pc__kv_rows *rows)
+static pc__cuda_angles angles_of(pc__stream *stream, const pc__kv_rows *rows)
 {
-    *out = (pc__cuda_angles){0};
-    if (!rows->rope || rows->rope->dims < 2 || !rows->k || !rows->rows)
-        return PC_OK;
-    return pc__cuda_angles_of(out, stream, rows->rope, rows->positions, rows->rows);
+    if (!rows->rope || rows->rope->dims < 2 || !rows->k)
+        return (pc__cuda_angles){0};
+    return pc__cuda_angles_of(pc__cuda_stream_of(stream), stream->context, rows->rope,
+                              rows->positions, rows->rows);
 }
 
-/* The rows from `first` on: as many as have runs of one shape. Returns the row after them. */
+/* The rows from `first` on: as many as have runs of one shape. Returns the row after them. The
+ * angles are asked for each time, for there may be more shapes in turn than a stream keeps lists.
+ */
 static size_t store_some(pc__stream *stream, const pc__kv_rows *rows, size_t first,
-                         const pc__cuda_angles *angles, pc__cuda_kv_piece *pieces)
+                         pc__cuda_kv_piece *pieces)
 {
     pc__kv *const *runs = rows->runs;
     const pc__kv_shape *shape = &runs[first]->shape;
-    size_t end, past = first * (angles->dims / 2);
+    size_t end;
     for (end = first + 1; end < rows->rows; end++)
         if (runs[end] != runs[first] && memcmp(&runs[end]->shape, shape, sizeof *shape) != 0)
             break;
@@ -159,11 +159,11 @@ static size_t store_some(pc__stream *stream, const pc__kv_rows *rows, size_t fir
         .v = rows->v ? pc__cuda_floats(rows->v) + first * rows->v_stride : NULL,
         .k_stride = rows->k_stride,
         .v_stride = rows->v_stride,
-        .angles = *angles,
+        .angles = angles_of(stream, rows),
         .layer = (uint32_t)rows->layer};
-    if (angles->dims) {
-        task.angles.cosine += past;
-        task.angles.sine += past;
+    if (task.angles.cosine) {
+        task.angles.cosine += first * (task.angles.dims / 2);
+        task.angles.sine += first * (task.angles.dims / 2);
     }
     store_rows(stream, shape, &task, pieces,
                find_pieces(runs + first, rows->slots + first, end - first, pieces));
@@ -172,14 +172,8 @@ static size_t store_some(pc__stream *stream, const pc__kv_rows *rows, size_t fir
 
 void pc__cuda_op_store_kv(pc__stream *stream, const pc__kv_rows *rows)
 {
-    pc__cuda_angles angles;
-    pc_status status = angles_of(&angles, stream, rows);
-    if (status < 0) {
-        pc__cuda_note(pc__cuda_stream_of(stream), status);
-        return;
-    }
     pc__cuda_kv_piece *pieces = pc__cuda_host_list(stream, rows->rows, sizeof *pieces);
     for (size_t first = 0; pieces && first < rows->rows;)
-        first = store_some(stream, rows, first, &angles, pieces);
+        first = store_some(stream, rows, first, pieces);
     pc__free(&stream->context->mem, pieces);
 }

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/mem.h"
+#include "cuda/kept_lists.h"
 
 _Static_assert(sizeof(pc__cuda_logit_change) == sizeof(pc__logit_change)
                    && offsetof(pc__cuda_logit_change, kind) == offsetof(pc__logit_change, kind)
@@ -73,7 +74,7 @@ void pc__cuda_op_sample(pc__stream *stream, pc__floats *logits, size_t stride,
     pc__cuda_sampling *rows = list_rows(stream, draws, &bytes, &changed);
     if (!rows)
         return;
-    pc__cuda_sampling *list = pc__cuda_list(stream, rows, bytes);
+    const pc__cuda_sampling *list = pc__cuda_kept_list(pc__cuda_stream_of(stream), rows, bytes);
     void *drawn = pc__cuda_scratch_of(stream, draws->count * each),
          *scratch = changed ? pc__cuda_scratch_of(stream, changed * stride * sizeof(float)) : NULL;
     const pc__cuda_sample_task task = {
@@ -89,6 +90,5 @@ void pc__cuda_op_sample(pc__stream *stream, pc__floats *logits, size_t stride,
     pc__cuda_copy(pc__cuda_stream_of(stream), draws->drawn, drawn, draws->count * each);
     pc__cuda_done_with(stream, scratch);
     pc__cuda_done_with(stream, drawn);
-    pc__cuda_done_with(stream, list);
     pc__free(&stream->context->mem, rows);
 }

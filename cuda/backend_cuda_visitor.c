@@ -1,6 +1,8 @@
 /* The visitors that have no plan: a list, the one that was put back first in front. */
 #include "cuda/backend_cuda_visitor.h"
 
+#include "cuda/kept_lists.h"
+
 enum { KEPT = 8 }; /* a visitor has pinned memory, which takes long to get */
 
 static pc__cuda_visitor *take_out(pc__cuda_backend *backend, pc__cuda_visitor **link)
@@ -64,6 +66,7 @@ void pc__cuda_visitor_put(pc__cuda_visitor *visitor)
     if (!visitor)
         return;
     pc__cuda_backend *backend = visitor->backend;
+    pc__cuda_kept_drop(visitor->stream);
     pthread_mutex_lock(&backend->lock);
     int kept = backend->visitor_count < KEPT || !pc__cuda_stream_rests(visitor->stream);
     if (kept) {

@@ -6,6 +6,7 @@
 
 #include "base/mem.h"
 #include "base/threads.h"
+#include "cuda/kept_lists.h"
 
 enum { CHUNK_BYTES = 8 << 20, PIECE_ROWS = 16 };
 
@@ -325,10 +326,9 @@ void pc__cuda_op_look_up(pc__stream *stream, const pc__table *table, const uint3
                          size_t rows, int add, pc__floats *x)
 {
     const cuda_table *t = table_of(table);
-    uint32_t *list = pc__cuda_list(stream, row, rows * sizeof *row);
+    const uint32_t *list = pc__cuda_kept_list(pc__cuda_stream_of(stream), row, rows * sizeof *row);
     if (t->layer && !t->layer->gemm)
         look_up_quantised(stream, t->layer, list, rows, add != 0, pc__cuda_floats(x));
     else
         look_up_plain(stream, t, list, rows, add != 0, pc__cuda_floats(x));
-    pc__cuda_done_with(stream, list);
 }

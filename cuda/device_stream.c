@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/mem.h"
+#include "cuda/kept_lists.h"
 
 /* Keeps the text of this thread as it is. */
 static void keep(pc__cuda_stream *stream, pc_status status)
@@ -249,6 +250,14 @@ static pc_status take_error(pc__cuda_stream *stream)
     return status < 0 ? pc__fail(status, "%s", stream->text) : PC_OK;
 }
 
+/* Waits for the work. The first error, which is forgotten. */
+static pc_status finish_work(pc__cuda_stream *stream)
+{
+    pc_status late = wait_for_queue(stream);
+    pc_status status = take_error(stream);
+    return status < 0 ? status : late;
+}
+
 /* Also after an error: part of the work is queued. */
 static void mark_end(pc__cuda_stream *stream)
 {
@@ -264,7 +273,7 @@ pc_status pc__cuda_stream_home(pc__cuda_stream *stream, pc_status status, int wa
     if (status < 0 && stream->status == PC_OK)
         keep(stream, status);
     mark_end(stream);
-    status = waits ? pc__cuda_finish(stream) : take_error(stream);
+    status = waits ? finish_work(stream) : take_error(stream);
     stream->queue = stream->own;
     return status;
 }
@@ -285,9 +294,8 @@ int pc__cuda_stream_rests(const pc__cuda_stream *stream)
 
 pc_status pc__cuda_finish(pc__cuda_stream *stream)
 {
-    pc_status late = wait_for_queue(stream);
-    pc_status status = take_error(stream);
-    return status < 0 ? status : late;
+    pc__cuda_kept_drop(stream);
+    return finish_work(stream);
 }
 
 static pc_status open_queue(pc__cuda_stream *stream)
@@ -330,6 +338,7 @@ void pc__cuda_stream_free(pc__cuda_stream *stream)
         pc__cuda_event_wait(stream->behind, device);
         wait_for_queue(stream);
     }
+    pc__cuda_kept_drop(stream);
     pc__cuda_scratch_drop(stream);
     if (stream->own && pc__cuda_enter(&before, device) == PC_OK) {
         cudaStreamDestroy(stream->own);

@@ -23,14 +23,17 @@ typedef struct pc__cuda_stream {
     cudaEvent_t behind; /* for pc__cuda_follow; behind all work of visits */
     pc__cuda_scratch *idle, *busy;
     size_t idle_count, idle_capacity, busy_count, busy_capacity;
+    struct pc__cuda_kept *kept; /* kept_lists.h */
+    size_t kept_count;
 } pc__cuda_stream;
 
 pc_status pc__cuda_stream_new(pc__cuda_stream **out, pc__cuda_pool *pool);
-/* Waits for the work, also of visits; all scratch has been given. NULL does nothing. */
+/* Waits for the work, also of visits; all scratch but kept lists has been given. NULL does nothing.
+ */
 void pc__cuda_stream_free(pc__cuda_stream *stream);
 
 /* Waits until all queued work is done. Returns the first error since the last `finish`, and forgets
- * it. Memory that the work uses may be given back then, also after an error. */
+ * it. Memory that the work uses may be given back then, also after an error. Drops kept lists. */
 pc_status pc__cuda_finish(pc__cuda_stream *stream);
 /* Between these two, work goes to `queue`, a stream of the application on the same device,
  * behind what is there and behind all earlier work of visits; NULL: the legacy default stream. So

@@ -81,7 +81,7 @@ typedef struct pc__cuda_attend {
     const pc__cuda_call *calls;
     const pc__cuda_pair *pairs;
     const uint64_t *pages; /* address of each page in layer 0, all K/V heads: [kv_head][page] */
-    uint32_t *claimed;     /* 0 before the launch; pc__cuda_merge_states makes it 0 again */
+    uint32_t *claimed;     /* 0 before the launch, and after it */
     uint32_t tile_count;
     uint32_t heads, kv_heads; /* heads is a multiple of kv_heads */
     uint32_t k_dim, v_dim;    /* those of the kernel, except pc__cuda_attend_naive */
@@ -119,8 +119,7 @@ typedef struct pc__cuda_merge {
     uint32_t heads, v_dim;
     const float *sinks; /* [heads] or NULL */
     const float *state, *state_lse;
-    float *out, *lse;  /* as in pc__cuda_attend */
-    uint32_t *claimed; /* made 0; NULL: nothing */
+    float *out, *lse; /* as in pc__cuda_attend */
 } pc__cuda_merge;
 
 /* Weights of one row over one run, for inspection: pc__cuda_attention_map, a block of

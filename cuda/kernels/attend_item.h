@@ -233,15 +233,21 @@ static __device__ attend_target target_of(const pc__cuda_attend &t, const attend
     return {t.out + at * t.v_dim, t.lse ? t.lse + at : NULL, t.sinks ? t.sinks[head] : -INFINITY};
 }
 
-// Claims an item; only one thread calls it.
+// Claims an item; only one thread calls it. A block ends with a claim that gets no item, so there
+// are as many claims as items and blocks: nobody claims after the last one, which leaves 0 for the
+// next launch.
 static __device__ uint32_t claim_item(const pc__cuda_attend &t)
 {
+    uint32_t last = t.tile_count * t.kv_heads + (FAULT(EARLY_ZERO) ? 0 : gridDim.x - 1), item;
     if (FAULT(LOST_CLAIM)) {
-        uint32_t claimed = *t.claimed;
-        *t.claimed = claimed + 1;
-        return gridDim.x + claimed;
+        item = *t.claimed;
+        *t.claimed = item + 1;
+    } else {
+        item = add_relaxed(t.claimed, 1);
     }
-    return gridDim.x + add_relaxed(t.claimed, 1);
+    if (item == last && !FAULT(NO_ZERO))
+        store_relaxed(t.claimed, 0);
+    return item;
 }
 
 // Begins item `index`, if there is one: claims the item after it and fills the header; `most`:
@@ -260,12 +266,20 @@ static __device__ bool begin_item(const pc__cuda_attend &t, uint32_t index, uint
     return true;
 }
 
-// Ends an item: all threads are done with it, and learn the next.
+// Ends an item: all threads are done with it, and learn the next one, which begin_item claimed.
 static __device__ uint32_t next_item(const attend_header *h)
 {
     if (!FAULT(NO_CLAIM_BARRIER))
         __syncthreads();
     return h->next;
+}
+
+// The first item of the block. All are claimed, also by blocks that begin late.
+static __device__ uint32_t first_item(const pc__cuda_attend &t, attend_header *h)
+{
+    if (!threadIdx.x)
+        h->next = claim_item(t);
+    return next_item(h);
 }
 
 #endif

@@ -256,7 +256,7 @@ static __device__ void attend_plain_tile(const pc__cuda_attend &t, attend_header
 template <class S> static __device__ void attend_plain(const pc__cuda_attend &t)
 {
     attend_header *h = (attend_header *)dynamic_shared();
-    for (uint32_t index = blockIdx.x; begin_item(t, index, S::VECTORS, S::PAGE_BYTES, h);
+    for (uint32_t index = first_item(t, h); begin_item(t, index, S::VECTORS, S::PAGE_BYTES, h);
          index = next_item(h))
         if (S::WIDE || h->vectors <= pc__cuda_light_vectors(S::FORMAT))
             attend_plain_tile<S, 16>(t, h);

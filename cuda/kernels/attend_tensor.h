@@ -294,7 +294,7 @@ static __device__ void attend_tile(const pc__cuda_attend &t, attend_header *h)
 template <class S> static __device__ void attend_tensor(const pc__cuda_attend &t)
 {
     attend_header *h = (attend_header *)dynamic_shared();
-    for (uint32_t index = blockIdx.x; begin_item(t, index, S::VECTORS, S::PAGE_BYTES, h);
+    for (uint32_t index = first_item(t, h); begin_item(t, index, S::VECTORS, S::PAGE_BYTES, h);
          index = next_item(h))
         if constexpr (S::WIDE)
             attend_tile<S, 32>(t, h);

@@ -15,6 +15,8 @@ enum {
     FAULT_EARLY_FETCH,      // copies go to a slot that is still being read
     FAULT_NO_JOIN_BARRIER,  // states of warps are joined before all are written
     FAULT_LOST_CLAIM,       // blocks claim items by a load and a store
+    FAULT_EARLY_ZERO,       // the claims begin anew before all are made
+    FAULT_NO_ZERO,          // the next launch finds the claims of this one
     FAULT_NO_CLAIM_BARRIER, // the next item is read before it is there
     FAULT_ROW_TOO_MANY,     // the result of a vector behind the last one is stored
     FAULT_WRONG_MASK,       // the token behind a row's last one counts

@@ -48,8 +48,6 @@ extern "C" __global__ void __launch_bounds__(PC__CUDA_BLOCK)
     pc__cuda_merge_states(PARAM struct pc__cuda_merge t)
 {
     uint32_t index = blockIdx.x * (PC__CUDA_BLOCK / 32) + threadIdx.x / 32;
-    if (!blockIdx.x && !threadIdx.x && t.claimed)
-        *t.claimed = 0;
     if (index >= t.rows * t.heads)
         return;
     const pc__cuda_merge_row *row = t.merged + index / t.heads;

@@ -265,9 +265,10 @@ struct pc__backend_ops {
     int packs_panels; /* 1: keeps packed weights (pc__weight_source.packed) */
     /* 1: quantised weights are faster here as they are than expanded */
     int (*keeps_quantised)(const pc__backend *backend);
-    /* Moves the weights of many small layers into one block of memory, which large pages can serve.
-     * NULLs among the layers are skipped. *block is NULL where it would not help; else it must
-     * outlive the layers and goes to `give`. */
+    /* Called before `experts`, once all experts of a layer are there: up, gate and down of each, or
+     * all gates NULL. A backend may move the weights into one block of memory, which large pages can
+     * serve, or list them on a device. *block is NULL where it would not help; else it must outlive
+     * the layers and goes to `give`. */
     pc_status (*linear_join)(pc__backend *backend, pc__linear *const *linears, size_t count,
                              void **block);
     void (*linear_free)(pc__linear *linear);

@@ -67,7 +67,6 @@ bool run_case_with(attend_launcher launcher, attend_case &c, uint64_t seed, unsi
     c.merge.state_lse = c.task.state_lse;
     c.merge.out = c.task.out;
     c.merge.lse = c.task.lse;
-    c.merge.claimed = c.task.claimed;
     uint32_t shared = pc__cuda_has_shape(c.spec.k_dim, c.spec.v_dim)
                           ? pc__cuda_attend_shared(c.spec.format, c.spec.k_dim, c.spec.v_dim)
                           : (uint32_t)PC__CUDA_NAIVE_SHARED;

@@ -8,7 +8,8 @@ extern "C" {
 #include "gpu_model.h"
 
 // Declares the case's memory to the model, and launches attention and merge. Blocks: at most so
-// many, which run at the same time; 0: as many as there are items. false: a launch broke off.
+// many, which run at the same time; 0: as many as there are items. false: a launch broke off. The
+// word of claims is 0 before, and has to be 0 after it.
 bool run_case(attend_case &c, uint64_t seed, unsigned most_blocks = 3);
 // The same with a kernel that the caller chooses.
 using attend_launcher = bool (*)(const attend_case &c, const gpu_model::launch_shape &shape);

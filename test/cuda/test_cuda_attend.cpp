@@ -1,7 +1,8 @@
 // Catches: attention kernels whose results differ from the C reference, for any format, shape,
 // sharing, window, chunk, soft cap, slopes, sinks or rotation; that race, read what is not there,
-// lose items, meet bank conflicts in their main loop, or read pages that no query sees. Arguments:
-// FIRST COUNT SEEDS of the list of cases. PC_TEST_LONG=1: all cases, three seeds.
+// lose items, leave claims to the next launch, meet bank conflicts in their main loop, or read
+// pages that no query sees. Arguments: FIRST COUNT SEEDS of the list of cases. PC_TEST_LONG=1: all
+// cases, three seeds.
 #include "attend_launch.h"
 extern "C" {
 #include "testing.h"
@@ -34,6 +35,7 @@ static void check_case(size_t index, const attend_spec &spec, uint64_t seed)
     double error = attend_case_error(&c), tolerance = attend_case_tolerance(&spec);
     uint64_t reports = gpu_model::reports(), read = page_bytes_read(c);
     uint64_t conflicts = conflicts_of(spec);
+    CHECK_INT(*c.task.claimed, 0);
     if (!CHECK(whole && !reports && !conflicts && error <= tolerance
                && (double)read <= (double)c.needed_bytes * 1.05)
         || getenv("PC_TEST_TELL")) {

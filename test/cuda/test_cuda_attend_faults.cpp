@@ -1,6 +1,6 @@
 // Catches tests of attention that find nothing: each planted fault of cuda/kernels/faults.h
-// must be found, and by what names it: a report of the model, a wrong result, bank conflicts, or
-// bytes that nobody needs.
+// must be found, and by what names it: a report of the model, a wrong result, bank conflicts, bytes
+// that nobody needs, or claims that are left to the next launch.
 #include "attend_launch.h"
 extern "C" {
 #include "testing.h"
@@ -20,7 +20,12 @@ extern "C" int pc_cuda_fault(int fault)
     return fault == planted;
 }
 
-enum { WRONG_RESULT = 1 << REPORT_KINDS, CONFLICTS = 2 << REPORT_KINDS, BYTES = 4 << REPORT_KINDS };
+enum {
+    WRONG_RESULT = 1 << REPORT_KINDS,
+    CONFLICTS = 2 << REPORT_KINDS,
+    BYTES = 4 << REPORT_KINDS,
+    CLAIMS_LEFT = 8 << REPORT_KINDS
+};
 
 struct fault_signs {
     int fault;
@@ -40,6 +45,8 @@ static const fault_signs faults[] = {
     {FAULT_NO_JOIN_BARRIER, "no barrier before warps are joined", 1 << RACE | 1 << UNWRITTEN_READ,
      0},
     {FAULT_LOST_CLAIM, "claims that are not atomic", 1 << RACE, 0},
+    {FAULT_EARLY_ZERO, "claims that begin anew too early", 1 << RACE, 0},
+    {FAULT_NO_ZERO, "claims that stay", CLAIMS_LEFT, ANY_REPORT | WRONG_RESULT},
     {FAULT_NO_CLAIM_BARRIER, "no barrier after a claim", 1 << RACE | 1 << UNWRITTEN_READ, 0},
     {FAULT_ROW_TOO_MANY, "a row too many", 1 << UNWRITTEN_READ | 1 << OUTSIDE | 1 << RACE, 0},
     {FAULT_WRONG_MASK, "a wrong mask", WRONG_RESULT, ANY_REPORT},
@@ -67,6 +74,8 @@ static unsigned signs_of(attend_case &c, uint64_t seed)
         signs |= CONFLICTS;
     if ((double)page_bytes_read(c) > 1.05 * (double)c.needed_bytes)
         signs |= BYTES;
+    if (*c.task.claimed)
+        signs |= CLAIMS_LEFT;
     free_results(c);
     return signs;
 }
@@ -85,8 +94,9 @@ static void check_fault(attend_case *cases, size_t count, const fault_signs &fau
     for (int kind = 0; kind < REPORT_KINDS; kind++)
         if (signs >> kind & 1)
             printf(" [%s]", report_name((report_kind)kind));
-    printf("%s%s%s\n", signs & WRONG_RESULT ? " [wrong result]" : "",
-           signs & CONFLICTS ? " [bank conflicts]" : "", signs & BYTES ? " [bytes]" : "");
+    printf("%s%s%s%s\n", signs & WRONG_RESULT ? " [wrong result]" : "",
+           signs & CONFLICTS ? " [bank conflicts]" : "", signs & BYTES ? " [bytes]" : "",
+           signs & CLAIMS_LEFT ? " [claims left]" : "");
 }
 
 int main()

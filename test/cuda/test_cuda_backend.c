@@ -384,12 +384,24 @@ enum { EXPERTS = 6, USED = 2, HIDDEN = 64, WIDTH = 96, SHARED = 32 };
 
 typedef struct expert_pair {
     pc__mlp mlp[EXPERTS + 1]; /* the last one: shared */
+    void *joined;
     pc__linear *router, *shared_scale;
     pc__floats *selection_bias;
     pc__expert_layer layer;
 } expert_pair;
 
 static expert_pair expert_sides[2];
+
+static void join_experts(pc__backend *b, expert_pair *p)
+{
+    pc__linear *all[3 * EXPERTS];
+    for (size_t e = 0; e < EXPERTS; e++) {
+        all[3 * e] = p->mlp[e].up;
+        all[3 * e + 1] = p->mlp[e].gate;
+        all[3 * e + 2] = p->mlp[e].down;
+    }
+    CHECK_OK(b->ops->linear_join(b, all, 3 * EXPERTS, &p->joined));
+}
 
 static void make_experts(int side, const pc__expert_config *config, uint32_t compute, int format,
                          int gated)
@@ -408,6 +420,7 @@ static void make_experts(int side, const pc__expert_config *config, uint32_t com
         if (gated)
             p->mlp[e].gate = placed_weights_linear(b, HIDDEN, width, compute, format, 0, 3 * e + 3);
     }
+    join_experts(b, p);
     p->router = placed_weights_linear(b, HIDDEN, EXPERTS, PC_DTYPE_F32, -1, 0, 100);
     if (config->selection_bias)
         p->selection_bias = pc__backend_vector(b, selection_bias, EXPERTS);
@@ -434,6 +447,7 @@ static void free_experts(int side)
             if (parts[i])
                 ops->linear_free(parts[i]);
     }
+    ops->give(b, p->joined);
     ops->linear_free(p->router);
     ops->give(b, p->selection_bias);
     if (p->shared_scale)

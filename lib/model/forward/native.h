@@ -37,7 +37,7 @@ typedef struct pc__native_layer {
     pc__floats *selection_bias; /* [experts], or NULL */
     pc__linear *shared_scale;   /* [1], fp32: its sigmoid scales the shared MLP; or NULL */
     pc__mlp *experts;           /* [arch.experts.count] */
-    void *expert_block;         /* one block with the weights of small experts, or NULL */
+    void *expert_block;         /* what the backend made of them (linear_join), or NULL */
 } pc__native_layer;
 
 /* Rows that are looked up: embeddings, learned positions. */

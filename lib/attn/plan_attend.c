@@ -329,8 +329,9 @@ static void merge_thread(void *arg, size_t index)
             merge_row(r, &s, r->wave->first_row + row);
 }
 
-pc_status pc__plan_find_angles(pc__row_plan *plan, const pc__rotation *rope,
-                               const pc__plan_angles **out)
+/* The angles of a RoPE object for every distance of the plan; computed when first used. */
+static pc_status find_angles(pc__row_plan *plan, const pc__rotation *rope,
+                             const pc__plan_angles **out)
 {
     size_t half = (size_t)rope->dims / 2, n = plan->distance_count * half;
     pc__plan_angles *a = plan->angles;
@@ -357,7 +358,7 @@ pc_status pc__plan_attend(pc__row_plan *plan, const pc__attn_layer *layer, const
         return pc__fail(PC_ERR_INVALID, "attention: %d RoPE dimensions, but heads have %d",
                         layer->rope->dims, plan->shape.k_dim);
     if (layer->rope) {
-        PC__TRY_RETURN(pc__plan_find_angles(plan, layer->rope, &r.angles));
+        PC__TRY_RETURN(find_angles(plan, layer->rope, &r.angles));
     }
     PC__TRY_RETURN(take_scratch(plan));
     for (size_t w = 0; w < plan->wave_count; w++) {

@@ -87,9 +87,4 @@ struct pc__row_plan {
     void (*free_device)(void *device);
 };
 
-/* The angles of a RoPE object for every distance of the plan; computed when first
- * used. */
-pc_status pc__plan_find_angles(pc__row_plan *plan, const pc__rotation *rope,
-                               const pc__plan_angles **out);
-
 #endif

@@ -1,9 +1,10 @@
 /* The backend "cuda": the operations of attn/backend.h on one device. backend_cuda.c has the
  * instance, its memory and its streams; backend_cuda_dense.c, backend_cuda_rows.c,
  * backend_cuda_linear.c, backend_cuda_experts.c and backend_cuda_sample.c the operations on rows;
- * backend_cuda_angles.c the angles of RoPE; backend_cuda_plan.c turns a plan into the tables of the
- * attention kernels; backend_cuda_attend.c and backend_cuda_maps.c launch them;
- * backend_cuda_visitor.c does that in queues of the application. */
+ * kept_lists.c what all layers of a pass read, backend_cuda_angles.c the angles of RoPE among it;
+ * backend_cuda_plan.c turns a plan into the tables of the attention kernels; backend_cuda_attend.c
+ * and backend_cuda_maps.c launch them; backend_cuda_visitor.c does that in queues of the
+ * application. */
 #ifndef PC_CUDA_BACKEND_CUDA_H
 #define PC_CUDA_BACKEND_CUDA_H
 

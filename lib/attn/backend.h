@@ -266,9 +266,9 @@ struct pc__backend_ops {
     /* 1: quantised weights are faster here as they are than expanded */
     int (*keeps_quantised)(const pc__backend *backend);
     /* Called before `experts`, once all experts of a layer are there: up, gate and down of each, or
-     * all gates NULL. A backend may move the weights into one block of memory, which large pages can
-     * serve, or list them on a device. *block is NULL where it would not help; else it must outlive
-     * the layers and goes to `give`. */
+     * all gates NULL. A backend may move the weights into one block of memory, which large pages
+     * can serve, or list them on a device. *block is NULL where it would not help; else it must
+     * outlive the layers and goes to `give`. */
     pc_status (*linear_join)(pc__backend *backend, pc__linear *const *linears, size_t count,
                              void **block);
     void (*linear_free)(pc__linear *linear);

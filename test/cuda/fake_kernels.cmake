@@ -36,6 +36,8 @@ endforeach()
 pc_add_cuda_test(test_cuda_gemm ON_DEVICE SOURCES test_cuda_gemm.c LIBRARIES pc_fake_kernels)
 pc_add_cuda_test(test_cuda_backend ON_DEVICE SOURCES test_cuda_backend.c placed_weights.c
   LIBRARIES pc_fake_kernels)
+pc_add_cuda_test(test_cuda_backend_failures
+  SOURCES test_cuda_backend_failures.c placed_weights.c LIBRARIES pc_fake_kernels)
 pc_add_cuda_test(test_cuda_backend_attend ON_DEVICE SOURCES test_cuda_backend_attend.c
   LIBRARIES pc_fake_kernels)
 pc_add_cuda_test(test_cuda_draws ON_DEVICE SOURCES test_cuda_draws.c

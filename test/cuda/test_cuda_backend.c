@@ -1,9 +1,9 @@
 /* Catches: an operation of the backend "cuda" that is wired to the wrong kernel, struct, size or
  * list, or waits for too little: every one is compared with the CPU's on random inputs, on a device
  * that runs late; a list that is used after the caller has changed it; quantised weights that lie
- * otherwise than the kernels read them; angles that are computed again for each layer; a failed
- * call of the runtime that is not reported with its name, or leaves something behind. Attention has
- * tests of its own; the writing of K and V is in kernel/test_backend_ops.c. */
+ * otherwise than the kernels read them; angles or lists that go to the device again for each layer;
+ * experts that are listed wrongly, or in each pass. Attention has tests of its own, and so have
+ * failures; the writing of K and V is in kernel/test_backend_ops.c. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -208,6 +208,18 @@ static void run_neighbours(pc__stream *stream, const op_case *c, pc__floats **ar
     memset(ranges, 0xff, sizeof ranges);
 }
 
+/* More lists than a stream keeps, in memory that each one takes over from the one before. */
+static void run_gathers(pc__stream *stream, const op_case *c, pc__floats **array)
+{
+    uint32_t row[9];
+    for (size_t turn = 0; turn < c->other; turn++) {
+        for (size_t i = 0; i < 9; i++)
+            row[i] = (uint32_t)((turn % 40 * 5 + i * (1 + turn % 40 / 11)) % c->rows);
+        stream->ops->gather(stream, array[0], row, turn % 3 ? 9 : 8, c->dim,
+                            pc__floats_at(array[1], turn * 9 * c->dim));
+    }
+}
+
 static void rows(void)
 {
     static const size_t dims[] = {8, 37, 256};
@@ -228,60 +240,79 @@ static void rows(void)
                                .dim = dim,
                                .other = taps});
     }
+    compare(&(op_case){.name = "lists of a stream",
+                       .run = run_gathers,
+                       .count = {11 * 8, 90 * 9 * 8},
+                       .out = 1,
+                       .rows = 11,
+                       .dim = 8,
+                       .other = 90});
 }
 
-/* ------------------------------------------------------------------- keys */
+/* ------------------------------------------------------------------- layers of a pass */
 
-enum { KEYS = 20, KEY_HEADS = 3, KEY = 8, LAYERS_OF_PASS = 30 };
+enum { KEYS = 20, KEY_HEADS = 3, KEY = 8, WIDTH_OF_KEYS = KEY_HEADS * KEY, LAYERS_OF_PASS = 30 };
 
-/* Calls of the runtime for writing keys that are rotated, or not (rope NULL). */
-static uint64_t calls_to_store(pc__stream *stream, pc__kv *run, const pc__rotation *rope,
-                               int64_t start, pc__floats *k)
+static uint64_t fake_uploads(void)
+{
+    return pc_cuda_real() ? 0 : pc_fake_copies(cudaMemcpyHostToDevice, NULL);
+}
+
+/* Rows are looked up and scaled, then their keys are rotated and written. How many lists and angles
+ * were uploaded. */
+static uint64_t uploads_of_layer(pc__stream *stream, pc__kv *run, const pc__rotation *rope,
+                                 int64_t start, pc__floats *k)
 {
     pc__kv *runs[KEYS];
     size_t slots[KEYS];
     int64_t positions[KEYS];
+    uint32_t row[KEYS];
+    float factor[KEYS];
+    uint64_t before = fake_uploads();
     for (size_t r = 0; r < KEYS; r++) {
         runs[r] = run;
         slots[r] = r;
         positions[r] = start + (int64_t)r;
+        row[r] = KEYS - 1 - (uint32_t)r;
+        factor[r] = (float)r;
     }
-    uint64_t before = pc_fake_calls();
+    stream->ops->gather(stream, k, row, KEYS, WIDTH_OF_KEYS,
+                        pc__floats_at(k, KEYS * WIDTH_OF_KEYS));
+    stream->ops->scale_rows(stream, factor, KEYS, WIDTH_OF_KEYS, k);
     stream->ops->store_kv(stream, &(pc__kv_rows){.runs = runs,
                                                  .slots = slots,
                                                  .rows = KEYS,
                                                  .k = k,
-                                                 .k_stride = KEY_HEADS * KEY,
+                                                 .k_stride = WIDTH_OF_KEYS,
                                                  .rope = rope,
                                                  .positions = positions});
-    return pc_fake_calls() - before;
+    return fake_uploads() - before;
 }
 
-/* A layer that rotates as one before it takes no more calls than one that does not rotate: its
- * angles are computed and uploaded once, not once a layer. */
-static void angles_once(void)
+/* What layers have in common is computed and uploaded once, not once a layer. */
+static void lists_once(void)
 {
     double frequency[] = {1, 0.5, 0.01, 0.3}, other[] = {0.7, 0.2, 0.3, 0.001};
     pc__rotation rope = {KEY, 0, 1.0f, frequency}, local = {KEY, 0, 1.0f, other};
     pc__kv_shape shape = {1, KEY_HEADS, KEY, KEY, PC_DTYPE_BF16, 0};
-    pc__floats *k = cuda->ops->take(cuda, KEYS * KEY_HEADS * KEY * sizeof(float));
+    size_t bytes = 2 * KEYS * WIDTH_OF_KEYS * sizeof(float);
+    pc__floats *k = cuda->ops->take(cuda, bytes);
     pc__kv *run;
     pc__stream *stream;
     CHECK_OK(pc__kv_new_at(&run, cuda, &shape, 0));
     for (int64_t i = 0; i < KEYS; i++)
         CHECK_OK(pc__kv_append(run, &i, 1));
     CHECK_OK(cuda->ops->stream_new(&stream, cuda));
-    cuda->ops->zero(stream, k, KEYS * KEY_HEADS * KEY * sizeof(float));
-    uint64_t plain = calls_to_store(stream, run, NULL, 0, k);
+    cuda->ops->zero(stream, k, bytes);
     for (int pass = 0; pass < 2; pass++) {
-        size_t computed = 0;
-        for (int layer = 0; layer < LAYERS_OF_PASS; layer++)
-            computed += calls_to_store(stream, run, layer % 6 ? &local : &rope, pass, k) > plain;
-        CHECK_INT(computed, 2); /* of 30, as one a layer would be */
-        CHECK(calls_to_store(stream, run, &rope, pass + 1, k) > plain);
+        CHECK_INT(uploads_of_layer(stream, run, &rope, pass, k), 4);
+        CHECK_INT(uploads_of_layer(stream, run, &local, pass, k), 1); /* the other angles */
+        for (int layer = 2; layer < LAYERS_OF_PASS; layer++)
+            CHECK_INT(uploads_of_layer(stream, run, layer % 6 ? &local : &rope, pass, k), 0);
+        CHECK_INT(uploads_of_layer(stream, run, &rope, pass + 1, k), 1);
         CHECK_OK(cuda->ops->finish(stream));
     }
-    CHECK(calls_to_store(stream, run, &rope, 1, k) > plain); /* nothing is kept after `finish` */
+    CHECK_INT(uploads_of_layer(stream, run, &rope, 1, k), 4); /* nothing is kept after `finish` */
     cuda->ops->stream_free(stream);
     pc__kv_unref(run);
     cuda->ops->give(cuda, k);
@@ -461,7 +492,10 @@ static void run_experts(pc__stream *stream, const op_case *c, pc__floats **array
     const pc__expert_layer *layer = &expert_sides[b == cuda].layer;
     size_t floats = b->ops->experts_scratch(b, layer->config, HIDDEN, c->rows);
     pc__floats *scratch = b->ops->take(b, floats * sizeof(float));
+    uint64_t before = fake_uploads();
     CHECK_OK(b->ops->experts(stream, layer, array[0], c->rows, scratch, array[1], array[2]));
+    CHECK_INT(fake_uploads() - before,
+              b == cuda && array[1] && !pc_cuda_real()); /* for the trace */
     CHECK_OK(b->ops->finish(stream));
     b->ops->give(b, scratch);
 }
@@ -538,91 +572,12 @@ static void experts(uint32_t compute, int format, int gated, int shared)
     experts_of(compute, format, gated, shared, 1, 41);
 }
 
-/* ------------------------------------------------------------------- failures */
+/* ------------------------------------------------------------------- all */
 
 static pc_status open_cuda(void)
 {
     PC__TRY_RETURN(pc__cuda_backend_new(&cuda, context, 0));
     return pc__backend_begin(cuda);
-}
-
-static pc_status queue(pc__stream *stream, pc__floats *x, const pc__linear *linear, float *out)
-{
-    static const uint32_t row[] = {3, 1, 0, 2};
-    pc__floats *y = pc__floats_at(x, 4 * 32), *sums[] = {x};
-    stream->ops->zero(stream, x, 2 * 4 * 32 * sizeof(float));
-    stream->ops->gather(stream, x, row, 4, 32, y);
-    stream->ops->activate(stream, PC__ACT_GELU, y, 4 * 32);
-    PC__TRY_RETURN(stream->ops->linear_run(stream, &linear, 1, y, 4, sums));
-    stream->ops->copy(stream, out, x, 4 * 32 * sizeof(float));
-    return stream->ops->finish(stream);
-}
-
-static pc_status short_work(float *out)
-{
-    placed_weights w = {.in = 32, .seed = 1};
-    pc__weight_source source = placed_weights_source(&w);
-    pc__linear *linear = NULL;
-    pc__stream *stream = NULL;
-    pc_status status = PC_ERR_NOMEM;
-    pc__floats *x = cuda->ops->take(cuda, 2 * 4 * 32 * sizeof(float));
-    if (x)
-        status = cuda->ops->linear_new(&linear, cuda, 32, 32, PC_DTYPE_F32, &source, NULL);
-    if (status == PC_OK)
-        status = cuda->ops->stream_new(&stream, cuda);
-    if (status == PC_OK)
-        status = queue(stream, x, linear, out);
-    pc__error_state kept = *pc__fail_state();
-    if (stream)
-        cuda->ops->stream_free(stream);
-    cuda->ops->linear_free(linear);
-    cuda->ops->give(cuda, x);
-    *pc__fail_state() = kept;
-    return status;
-}
-
-/* One life in which call `n` after `opened` calls fails. Returns all calls up to its last finish.
- */
-static uint64_t one_life(uint64_t n, int from_start)
-{
-    static float out[4 * 32];
-    pc_fake_options options = PC_FAKE_OPTIONS;
-    options.late_us = 0;
-    options.memory = (size_t)80 << 20;
-    pc_fake_start(&options);
-    if (from_start)
-        pc_fake_fail_call(n, cudaErrorInvalidValue);
-    pc_status status = open_cuda();
-    int opened = status == PC_OK;
-    uint64_t before = from_start ? 0 : pc_fake_calls();
-    if (!from_start)
-        pc_fake_fail_call(n, cudaErrorInvalidValue);
-    if (opened)
-        status = short_work(out);
-    const char *failed = pc_fake_failed();
-    uint64_t calls = pc_fake_calls() - before;
-    if (!failed || pc_fake_failed_giving()) {
-        CHECK_OK(status);
-    } else if (status < 0 && !CHECK(strstr(pc_error_text(), failed) != NULL)) {
-        fprintf(stderr, "    call %llu: %s\n", (unsigned long long)n, pc_error_text());
-    }
-    if (opened)
-        pc__backend_end(cuda);
-    if (!CHECK_INT(pc_fake_end(), 0))
-        fprintf(stderr, "    call %llu, %s\n", (unsigned long long)n, failed ? failed : "none");
-    return calls;
-}
-
-static void failures(void)
-{
-    uint64_t calls = one_life(0, 0), opening = one_life(0, 1) - calls;
-    printf("%llu calls open the backend, %llu follow\n", (unsigned long long)opening,
-           (unsigned long long)calls);
-    CHECK(calls > 20);
-    for (uint64_t n = 1; n <= calls; n++)
-        one_life(n, 0);
-    for (uint64_t n = 1; n <= opening; n += n < 40 ? 1 : 7)
-        one_life(n, 1);
 }
 
 static void operations(void)
@@ -631,7 +586,7 @@ static void operations(void)
     norms();
     rows();
     if (!pc_cuda_real())
-        angles_once();
+        lists_once();
     for (uint32_t dtype = PC_DTYPE_F32; dtype <= PC_DTYPE_F16; dtype++)
         look_ups(dtype, -1);
     for (int format = 0; format < FORMATS; format++)
@@ -680,10 +635,8 @@ int main(void)
         operations();
         pc__backend_end(cuda);
     }
-    if (!pc_cuda_real()) {
+    if (!pc_cuda_real())
         CHECK_INT(pc_fake_end(), 0);
-        failures();
-    }
     pc_context_free(context);
     CHECK_INT(memory.live_blocks, 0);
     return pc_test_end();

@@ -1,9 +1,10 @@
 /* Catches: a plan whose tables on the device are not its calls: rows, spans, sections, positions
  * with gaps, distances, slots or waves that are mixed up, rows that nobody writes, a format whose
  * units go to the kernel of another; windows, caps, slopes or angles of another layer; maps of
- * other rows, runs or lanes; values that a kernel reads or writes and nobody wrote or owns; memory
- * that is not given back, or an error that is not reported, when a call of the runtime or an
- * allocation fails. The CPU computes the same plans. PC_TEST_LONG=1: all of these, and more plans.
+ * other rows, runs or lanes; tables or lists that are uploaded in each layer; values that a kernel
+ * reads or writes and nobody wrote or owns; memory that is not given back, or an error that is not
+ * reported, when a call of the runtime or an allocation fails. The CPU computes the same plans.
+ * PC_TEST_LONG=1: all of these, and more plans.
  */
 #include <math.h>
 #include <stdlib.h>
@@ -669,6 +670,35 @@ static void refusals(void)
     close_place(&at);
 }
 
+/* ------------------------------------------------------------------- uploads */
+
+/* A plan uploads tables, slopes, sinks, chunks and angles once, nothing for other layers; counts of
+ * claims need no zeros. */
+static void one_upload(uint64_t seed)
+{
+    place at;
+    batch b;
+    double frequency[128];
+    float slopes[4] = {0.1f, 0.2f, 0.3f, 0.4f}, sinks[4] = {1, 2, 3, 4};
+    pc__rotation rope = rope_of(frequency, 32, 0);
+    pc__attn_layer layer = {
+        .heads = 4, .scale = 0.125f, .chunk = 700, .slopes = slopes, .sinks = sinks, .rope = &rope};
+    open_place(&at, seed);
+    new_batch(&at, &b, shapes[0], 15, 700, &pc__cuda_plan_limits, 0);
+    const enum cudaMemcpyKind up = cudaMemcpyHostToDevice;
+    uint64_t copies = pc_fake_copies(up, NULL), zeros = pc_fake_count("cudaMemsetAsync");
+    for (int32_t l = 0; l < 4; l++) {
+        layer.layer = l % LAYERS;
+        layer.window = l % 2 ? 500 : 0;
+        CHECK_OK(pc__cuda_op_attend(&at.stream.base, b.plan, &layer, b.x, b.y, b.lse));
+        CHECK_INT(pc_fake_copies(up, NULL) - copies, 5);
+    }
+    CHECK_INT(pc_fake_count("cudaMemsetAsync") - zeros, 0);
+    CHECK_OK(finish(&at.stream.base));
+    free_batch(&at, &b);
+    close_place(&at);
+}
+
 /* ------------------------------------------------------------------ failures */
 
 typedef struct ordeal {
@@ -762,7 +792,9 @@ int main(void)
         plans(seed);
         maps(seed);
     }
-    if (!pc_cuda_real())
+    if (!pc_cuda_real()) {
+        one_upload(1);
         failures();
+    }
     return pc_test_end();
 }

@@ -3,10 +3,12 @@
  * the device has read it; memory of the CPU that a copy writes early, in the wrong order, or after
  * the caller has stopped waiting for it; an error that is lost, replaced by a later one, or kept
  * after it was reported; a wait that failed and was none; memory of a stream that is handed to
- * another one while it is in use. */
+ * another one while it is in use; a kept list that is another one, is uploaded twice, or stays
+ * after `finish`. */
 #include <stdlib.h>
 #include <string.h>
 
+#include "cuda/kept_lists.h"
 #include "cuda_testing.h"
 
 enum { NUMBERS = 4096, BYTES = NUMBERS * 4 };
@@ -440,6 +442,97 @@ static void scratch_makes_room(void)
     pc_cuda_close(&p);
 }
 
+/* ------------------------------------------------------------------ kept lists */
+
+enum { LIST = 5 }; /* numbers of a list */
+
+/* 1: the list was uploaded now. */
+static int asks_for(pc_cuda_place *p, uint32_t first, const void **at)
+{
+    uint32_t list[LIST];
+    uint64_t before = pc_cuda_real() ? 0 : pc_fake_copies(cudaMemcpyHostToDevice, NULL);
+    for (uint32_t i = 0; i < LIST; i++)
+        list[i] = first + i;
+    *at = pc__cuda_kept_list(p->stream, list, sizeof list);
+    memset(list, 0xff, sizeof list); /* as its owner may */
+    CHECK(*at != NULL);
+    return pc_cuda_real() ? 0 : (int)(pc_fake_copies(cudaMemcpyHostToDevice, NULL) - before);
+}
+
+static void lists_are_kept(void)
+{
+    pc_cuda_place p;
+    uint32_t got[PC__CUDA_KEPT_LISTS][LIST];
+    const void *at[PC__CUDA_KEPT_LISTS], *again;
+    int uploads = 0, fake = !pc_cuda_real();
+    CHECK_OK(pc_cuda_open(&p, NULL, 0));
+    for (int round = 0; round < 3; round++)
+        for (uint32_t i = 0; i < PC__CUDA_KEPT_LISTS; i++) {
+            uploads += asks_for(&p, i * 7, &again);
+            CHECK(!round || again == at[i]);
+            at[i] = again;
+        }
+    CHECK_INT(uploads, fake ? PC__CUDA_KEPT_LISTS : 0);
+    CHECK_INT(asks_for(&p, 0, &again), 0); /* so that the list of 7 is the oldest */
+    CHECK_INT(asks_for(&p, 1000, &again), fake);
+    CHECK_INT(asks_for(&p, 0, &again), 0);
+    CHECK_INT(asks_for(&p, 7, &again), fake);
+    for (uint32_t i = 0; i < PC__CUDA_KEPT_LISTS; i++) {
+        asks_for(&p, i * 7, &at[i]);
+        pc__cuda_copy(p.stream, got[i], at[i], sizeof got[i]);
+    }
+    CHECK_OK(pc__cuda_finish(p.stream));
+    for (uint32_t i = 0; i < PC__CUDA_KEPT_LISTS; i++)
+        CHECK(got[i][0] == i * 7 && got[i][LIST - 1] == i * 7 + LIST - 1);
+    CHECK_INT(asks_for(&p, 0, &again), fake); /* nothing stays */
+    pc_cuda_close(&p);                        /* gives back what is kept */
+}
+
+/* Lists that begin alike, keys with the same bytes in other parts, and other kinds of keys. */
+static void keys_differ(void)
+{
+    static const uint32_t numbers[] = {1, 2, 3, 4, 9};
+    const pc__cuda_key keys[] = {
+        {PC__CUDA_KEY_LIST, {{numbers, 12}}},
+        {PC__CUDA_KEY_LIST, {{numbers, 16}}},
+        {PC__CUDA_KEY_LIST, {{numbers + 1, 12}}},
+        {PC__CUDA_KEY_ANGLES, {{numbers, 12}}},
+        {PC__CUDA_KEY_ANGLES, {{numbers, 8}, {numbers + 2, 4}, {numbers + 4, 4}}},
+        {PC__CUDA_KEY_ANGLES, {{numbers, 8}, {numbers + 2, 4}, {numbers + 3, 4}}},
+    };
+    enum { KEYS = sizeof keys / sizeof *keys };
+    const void *at[KEYS];
+    pc_cuda_place p;
+    CHECK_OK(pc_cuda_open(&p, NULL, 0));
+    for (size_t i = 0; i < KEYS; i++) {
+        CHECK(!pc__cuda_kept_find(p.stream, &keys[i]));
+        at[i] = pc__cuda_kept_add(p.stream, &keys[i], numbers, 4);
+    }
+    for (size_t i = 0; i < KEYS; i++)
+        for (size_t k = 0; k <= i; k++)
+            CHECK((pc__cuda_kept_find(p.stream, &keys[i]) == at[k]) == (i == k));
+    CHECK_OK(pc__cuda_finish(p.stream));
+    pc_cuda_close(&p);
+}
+
+static void lists_without_memory(void)
+{
+    static const uint32_t list[LIST] = {1};
+    pc_cuda_place p;
+    uint64_t failed = 0;
+    for (pc_status status = PC_ERR_NOMEM; status == PC_ERR_NOMEM; failed++) {
+        CHECK_OK(pc_cuda_open(&p, NULL, 0));
+        p.memory.fail_at = p.memory.calls + 1 + failed;
+        const void *at = pc__cuda_kept_list(p.stream, list, sizeof list);
+        p.memory.fail_at = 0;
+        CHECK(at || !pc__cuda_kept_list(p.stream, list, sizeof list)); /* the error stays */
+        status = pc__cuda_finish(p.stream);
+        CHECK((at != NULL) == (status == PC_OK));
+        pc_cuda_close(&p);
+    }
+    CHECK(failed > 2);
+}
+
 int main(void)
 {
     one_stream();
@@ -467,5 +560,8 @@ int main(void)
     work_is_done_after_a_failed_finish();
     scratch();
     scratch_makes_room();
+    lists_are_kept();
+    keys_differ();
+    lists_without_memory();
     return pc_test_end();
 }

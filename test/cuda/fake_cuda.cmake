@@ -33,17 +33,17 @@ if(PC_HAVE_CUDA)
   target_link_libraries(pc_gpu_launch PUBLIC pc_cuda_model pc_gpu_testing pc_gpu_model_kernels)
 endif()
 
-# pc_add_cuda_test(NAME [ON_DEVICE] SOURCES files... [LIBRARIES libraries...]): a test of the
-# backend; ON_DEVICE: gpu_NAME runs on a real device, too.
+# pc_add_cuda_test(NAME [ON_DEVICE] SOURCES files... [LIBRARIES libraries...] [USES libraries...]):
+# a test of the backend; ON_DEVICE: gpu_NAME runs on a real device, too, with those of USES alone.
 function(pc_add_cuda_test name)
-  cmake_parse_arguments(ARG "ON_DEVICE" "" "SOURCES;LIBRARIES" ${ARGN})
+  cmake_parse_arguments(ARG "ON_DEVICE" "" "SOURCES;LIBRARIES;USES" ${ARGN})
   add_executable(${name} ${ARG_SOURCES})
-  target_link_libraries(${name} PRIVATE pc_cuda_testing ${ARG_LIBRARIES})
+  target_link_libraries(${name} PRIVATE pc_cuda_testing ${ARG_LIBRARIES} ${ARG_USES})
   add_test(NAME ${name} COMMAND ${name})
   set_tests_properties(${name} PROPERTIES SKIP_RETURN_CODE 77 TIMEOUT 300 LABELS cuda)
   if(ARG_ON_DEVICE AND PC_HAVE_CUDA)
     add_executable(gpu_${name} EXCLUDE_FROM_ALL ${ARG_SOURCES})
-    target_link_libraries(gpu_${name} PRIVATE pc_gpu_testing)
+    target_link_libraries(gpu_${name} PRIVATE pc_gpu_testing ${ARG_USES})
     add_dependencies(gpu_tests gpu_${name})
   endif()
 endfunction()

@@ -41,7 +41,7 @@ pc_add_cuda_test(test_cuda_backend_failures
 pc_add_cuda_test(test_cuda_backend_attend ON_DEVICE SOURCES test_cuda_backend_attend.c
   LIBRARIES pc_fake_kernels)
 pc_add_cuda_test(test_cuda_draws ON_DEVICE SOURCES test_cuda_draws.c
-  LIBRARIES pc_fake_kernels pc_host_sample)
+  LIBRARIES pc_fake_kernels USES pc_host_sample)
 pc_add_cuda_test(test_cuda_plan_handle ON_DEVICE
   SOURCES test_cuda_plan_handle.c attend_caller.c LIBRARIES pc_fake_kernels)
 pc_add_cuda_test(test_cuda_planted SOURCES test_cuda_planted.c attend_caller.c

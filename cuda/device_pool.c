@@ -1,13 +1,27 @@
 /* A pool takes and gives in the order of a stream of its own, in which nothing else runs: a part is
- * there when that stream is done, which is at once. */
+ * there when that stream is done, which is at once. Some small parts that come back are kept as
+ * they are: each pass takes the same ones again, and needs no call of the runtime for them. */
 #include "cuda/device_pool.h"
 
+#include <pthread.h>
+
+#include "base/hash_table.h"
 #include "base/mem.h"
 
-enum { FOR_OTHERS = 1 << 30 };
+enum { FOR_OTHERS = 1 << 30, IDLE_PARTS = 16, IDLE_BYTES = 16 << 20 /* of a part, at most */ };
+
+typedef struct pool_part {
+    pc__hash_link link; /* of given parts */
+    void *address;
+    size_t bytes;
+} pool_part;
 
 struct pc__cuda_pool {
     const pc__cuda_device *device;
+    pthread_mutex_t lock; /* of the next three */
+    pc__hash_table given;
+    pool_part *idle[IDLE_PARTS]; /* the one that came back first in front */
+    size_t idle_count;
     cudaMemPool_t memory;
     cudaStream_t order;
     size_t limit;
@@ -15,7 +29,61 @@ struct pc__cuda_pool {
     void *user;
 };
 
-static pc_status take(const pc__cuda_pool *pool, size_t bytes, void **out)
+/* ------------------------------------------------------------------ idle parts */
+
+static uint64_t hash_of(const void *address)
+{
+    return pc__u64_hash((uint64_t)(uintptr_t)address);
+}
+
+static pool_part *remove_idle(pc__cuda_pool *pool, size_t index)
+{
+    pool_part *part = pool->idle[index];
+    pool->idle_count--;
+    for (; index < pool->idle_count; index++)
+        pool->idle[index] = pool->idle[index + 1];
+    return part;
+}
+
+/* The smallest idle part that is large enough, but not more than twice as large; NULL: none. */
+static pool_part *find_idle(pc__cuda_pool *pool, size_t bytes)
+{
+    size_t best = pool->idle_count;
+    for (size_t i = 0; i < pool->idle_count; i++) {
+        size_t size = pool->idle[i]->bytes;
+        if (size >= bytes && size / 2 <= bytes
+            && (best == pool->idle_count || size < pool->idle[best]->bytes))
+            best = i;
+    }
+    return best < pool->idle_count ? remove_idle(pool, best) : NULL;
+}
+
+/* On the device. */
+static void free_part(const pc__cuda_pool *pool, pool_part *part)
+{
+    cudaFreeAsync(part->address, pool->order);
+    pc__free(&pool->device->mem, part);
+}
+
+static int drop_idle(pc__cuda_pool *pool)
+{
+    int any = pool->idle_count > 0;
+    while (pool->idle_count)
+        free_part(pool, remove_idle(pool, 0));
+    return any;
+}
+
+static pool_part *find_given(const pc__cuda_pool *pool, const void *address)
+{
+    pc__hash_link *link = pc__hash_table_find(&pool->given, hash_of(address));
+    while (link && PC__AROUND(link, pool_part, link)->address != address)
+        link = pc__hash_table_find_next(link);
+    return link ? PC__AROUND(link, pool_part, link) : NULL;
+}
+
+/* -------------------------------------------------------------- taking and giving */
+
+static pc_status take_new(const pc__cuda_pool *pool, size_t bytes, void **out)
 {
     PC__TRY_RETURN(
         PC__CUDA(cudaMallocFromPoolAsync, (out, bytes ? bytes : 1, pool->memory, pool->order)));
@@ -27,17 +95,51 @@ static pc_status take(const pc__cuda_pool *pool, size_t bytes, void **out)
     return status;
 }
 
+static pc_status take_part(pc__cuda_pool *pool, size_t bytes, pool_part **out)
+{
+    if ((*out = find_idle(pool, bytes)))
+        return PC_OK;
+    pool_part *part = *out = pc__calloc(&pool->device->mem, 1, sizeof *part);
+    if (!part)
+        return PC_ERR_NOMEM;
+    part->bytes = bytes;
+    pc_status status = take_new(pool, bytes, &part->address);
+    if (status == PC_ERR_NOMEM && drop_idle(pool))
+        status = take_new(pool, bytes, &part->address);
+    if (status < 0)
+        pc__free(&pool->device->mem, part);
+    return status;
+}
+
+static pc_status take(pc__cuda_pool *pool, size_t bytes, void **out)
+{
+    pool_part *part;
+    PC__TRY_RETURN(pc__hash_table_reserve(&pool->given, &pool->device->mem));
+    PC__TRY_RETURN(take_part(pool, bytes, &part));
+    pc__hash_table_add(&pool->given, &part->link, hash_of(part->address));
+    *out = part->address;
+    return PC_OK;
+}
+
+static pc_status take_locked(pc__cuda_pool *pool, size_t bytes, void **out)
+{
+    pthread_mutex_lock(&pool->lock);
+    pc_status status = take(pool, bytes, out);
+    pthread_mutex_unlock(&pool->lock);
+    return status;
+}
+
 void pc__cuda_pool_set_spare(pc__cuda_pool *pool, pc__cuda_spare_fn spare, void *user)
 {
     pool->spare = spare;
     pool->user = user;
 }
 
-static pc_status take_or_spare(const pc__cuda_pool *pool, size_t bytes, void **out)
+static pc_status take_or_spare(pc__cuda_pool *pool, size_t bytes, void **out)
 {
     pc_status status;
     do
-        PC__CUDA_ON(pool->device, status, take(pool, bytes, out));
+        PC__CUDA_ON(pool->device, status, take_locked(pool, bytes, out));
     while (status == PC_ERR_NOMEM && pool->spare && pool->spare(pool->user, bytes));
     return status;
 }
@@ -57,13 +159,33 @@ pc_status pc__cuda_pool_take(pc__cuda_pool *pool, size_t bytes, void **out)
     return status;
 }
 
+/* On the device, locked. */
+static void give(pc__cuda_pool *pool, pool_part *part)
+{
+    pc__hash_table_remove(&pool->given, &part->link);
+    if (part->bytes > IDLE_BYTES) {
+        free_part(pool, part);
+        return;
+    }
+    if (pool->idle_count == IDLE_PARTS)
+        free_part(pool, remove_idle(pool, 0));
+    pool->idle[pool->idle_count++] = part;
+}
+
+/* Also where the context is lost: its memory is, too, and what describes it must go. */
 void pc__cuda_pool_give(pc__cuda_pool *pool, void *address)
 {
-    pc__cuda_caller before;
-    if (!address || pc__cuda_enter(&before, pool->device) < 0)
+    int before;
+    if (!address)
         return;
-    cudaFreeAsync(address, pool->order);
-    pc__cuda_leave(&before);
+    int selected = pc__cuda_select(&before, pool->device) == PC_OK;
+    pthread_mutex_lock(&pool->lock);
+    pool_part *part = find_given(pool, address);
+    if (part)
+        give(pool, part);
+    pthread_mutex_unlock(&pool->lock);
+    if (selected)
+        pc__cuda_restore(before, pool->device);
 }
 
 void pc__cuda_pool_trim(pc__cuda_pool *pool)
@@ -71,6 +193,9 @@ void pc__cuda_pool_trim(pc__cuda_pool *pool)
     pc__cuda_caller before;
     if (pc__cuda_enter(&before, pool->device) < 0)
         return;
+    pthread_mutex_lock(&pool->lock);
+    drop_idle(pool);
+    pthread_mutex_unlock(&pool->lock);
     cudaStreamSynchronize(pool->order); /* what was given is free then */
     cudaMemPoolTrimTo(pool->memory, 0);
     pc__cuda_leave(&before);
@@ -83,13 +208,23 @@ static size_t look(const pc__cuda_pool *pool, enum cudaMemPoolAttr what)
     return (size_t)bytes;
 }
 
+static size_t idle_bytes(pc__cuda_pool *pool)
+{
+    size_t bytes = 0;
+    pthread_mutex_lock(&pool->lock);
+    for (size_t i = 0; i < pool->idle_count; i++)
+        bytes += pool->idle[i]->bytes;
+    pthread_mutex_unlock(&pool->lock);
+    return bytes;
+}
+
 pc__cuda_pool_sizes pc__cuda_pool_look(pc__cuda_pool *pool)
 {
     pc__cuda_pool_sizes sizes = {0, 0, pool->limit};
     pc__cuda_caller before;
     if (pc__cuda_enter(&before, pool->device) < 0)
         return sizes;
-    sizes.given = look(pool, cudaMemPoolAttrUsedMemCurrent);
+    sizes.given = look(pool, cudaMemPoolAttrUsedMemCurrent) - idle_bytes(pool);
     sizes.held = look(pool, cudaMemPoolAttrReservedMemCurrent);
     pc__cuda_leave(&before);
     return sizes;
@@ -133,6 +268,7 @@ pc_status pc__cuda_pool_new(pc__cuda_pool **out, const pc__cuda_device *device, 
         return PC_ERR_NOMEM;
     pool->device = device;
     pool->limit = limit;
+    pthread_mutex_init(&pool->lock, NULL);
     PC__CUDA_ON(device, status, open_pool(pool));
     if (status < 0) {
         pc__cuda_fail_in(device, status);
@@ -147,12 +283,15 @@ void pc__cuda_pool_free(pc__cuda_pool *pool)
     pc__cuda_caller before;
     if (!pool)
         return;
-    if (pc__cuda_enter(&before, pool->device) == PC_OK) {
-        if (pool->memory)
-            cudaMemPoolDestroy(pool->memory);
-        if (pool->order)
-            cudaStreamDestroy(pool->order);
+    int entered = pc__cuda_enter(&before, pool->device) == PC_OK;
+    drop_idle(pool);
+    if (pool->memory)
+        cudaMemPoolDestroy(pool->memory);
+    if (pool->order)
+        cudaStreamDestroy(pool->order);
+    if (entered)
         pc__cuda_leave(&before);
-    }
+    pthread_mutex_destroy(&pool->lock);
+    pc__hash_table_free(&pool->given, &pool->device->mem);
     pc__free(&pool->device->mem, pool);
 }

@@ -555,33 +555,54 @@ static int pairs_with(const pc__cuda_product *a, const pc__cuda_product *b, int 
            && a->y < b->y;
 }
 
-static gemm_call call_of(const pc__cuda_product *products, size_t left, int row_class)
+static gemm_call single(const pc__cuda_product *product, int row_class)
 {
-    const pc__cuda_gemm *gemm = products->gemm;
-    if (left < 2 || !pairs_with(&products[0], &products[1], row_class))
-        return (gemm_call){
-            .first = products, .shape = &gemm->shape, .choice = &gemm->choices->of[row_class]};
-    const uint8_t *from = gemm->weights, *to = products[1].gemm->weights;
-    return (gemm_call){.first = products,
-                       .shape = &gemm->pairs->shape,
-                       .choice = &gemm->pairs->of[row_class],
-                       .distance = {(to - from) / (ptrdiff_t)element_of(gemm->shape.dtype),
-                                    products[1].y - products[0].y}};
+    const pc__cuda_gemm *gemm = product->gemm;
+    return (gemm_call){
+        .first = product, .shape = &gemm->shape, .choice = &gemm->choices->of[row_class]};
+}
+
+static gemm_call pair(const pc__cuda_product *a, const pc__cuda_product *b, int row_class)
+{
+    const pc__cuda_gemm *gemm = a->gemm;
+    const uint8_t *from = gemm->weights, *to = b->gemm->weights;
+    return (gemm_call){
+        .first = a,
+        .shape = &gemm->pairs->shape,
+        .choice = &gemm->pairs->of[row_class],
+        .distance = {(to - from) / (ptrdiff_t)element_of(gemm->shape.dtype), b->y - a->y}};
+}
+
+/* The product at `i`, with one of those behind it if they go together; that one is then done. */
+static gemm_call call_of(const pc__cuda_product *products, size_t count, size_t i, int row_class,
+                         uint64_t *done)
+{
+    const pc__cuda_product *one = &products[i];
+    for (size_t j = i + 1; j < count && j < 64; j++) {
+        const pc__cuda_product *other = &products[j];
+        int before = pairs_with(one, other, row_class);
+        if (*done >> j & 1 || (!before && !pairs_with(other, one, row_class)))
+            continue;
+        *done |= UINT64_C(1) << j;
+        return before ? pair(one, other, row_class) : pair(other, one, row_class);
+    }
+    return single(one, row_class);
 }
 
 void pc__cuda_gemm_run(pc__cuda_stream *stream, const pc__cuda_product *products, size_t count,
                        const float *x, size_t rows)
 {
     gemm_input made = {0};
+    uint64_t done = 0;
     int row_class = pc__cuda_gemm_class(rows);
-    for (size_t i = 0, each; i < count && rows && stream->status == PC_OK; i += each) {
-        each = 1;
+    for (size_t i = 0; i < count && rows && stream->status == PC_OK; i++) {
+        if (i < 64 && done >> i & 1)
+            continue;
         if (!products[i].gemm->choices) {
             pc__cuda_note(stream, run_plain(stream, &products[i], x, rows));
             continue;
         }
-        gemm_call call = call_of(products + i, count - i, row_class);
-        each += call.shape->pair;
+        gemm_call call = call_of(products, count, i, row_class, &done);
         pc__cuda_note(stream, run_call(stream, &call, x, rows, &made));
     }
     pc__cuda_scratch_give(stream, made.x);

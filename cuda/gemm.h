@@ -53,8 +53,8 @@ typedef struct pc__cuda_product {
     float *y; /* [rows][out] */
 } pc__cuda_product;
 /* Queues the products of layers that have the same x[rows][in], which is rounded once a format. x
- * and each y are aligned to 16 bytes. 0 rows: nothing. Neighbours of one shape, such as K and V or
- * gate and up, are one product while rows are few. */
+ * and each y are aligned to 16 bytes. 0 rows: nothing. Two of one shape, such as K and V or gate
+ * and up, are one product while rows are few. */
 void pc__cuda_gemm_run(pc__cuda_stream *stream, const pc__cuda_product *products, size_t count,
                        const float *x, size_t rows);
 

@@ -195,9 +195,9 @@ static size_t lay_out_work(pc__forward_work *work, pc__floats *slab)
     work->attended = pc__floats_carve(slab, &used, rows * heads * (size_t)shape->v_dim);
     if (shape->latent)
         pc__latent_lay_out(work, slab, &used);
-    work->up = pc__floats_carve(slab, &used, inner_floats(arch, rows));
-    if (arch->gated)
+    if (arch->gated) /* in the order of the weights: a backend may compute both at once */
         work->gate = pc__floats_carve(slab, &used, inner_floats(arch, rows));
+    work->up = pc__floats_carve(slab, &used, inner_floats(arch, rows));
     if (arch->experts.count)
         lay_out_experts(work, slab, &used);
     if (work->native->project_in)

@@ -48,9 +48,12 @@ void pc__cuda_leave(pc__cuda_caller *before)
     pc__cuda_restore(before->device, before->entered);
 }
 
-static pc_status check_pointer(const pc__cuda_device *device, const void *address, const char *what)
+pc_status pc__cuda_check_entered(const pc__cuda_device *device, const void *address,
+                                 const char *what)
 {
     struct cudaPointerAttributes is;
+    if (!address)
+        return PC_OK;
     PC__TRY_RETURN(PC__CUDA(cudaPointerGetAttributes, (&is, address)));
     if (is.type == cudaMemoryTypeUnregistered && !device->is.pageableMemoryAccess)
         return pc__fail(PC_ERR_INVALID, "%s is no address of a CUDA device", what);
@@ -62,9 +65,8 @@ static pc_status check_pointer(const pc__cuda_device *device, const void *addres
 pc_status pc__cuda_check_pointer(const pc__cuda_device *device, const void *address,
                                  const char *what)
 {
-    pc_status status = PC_OK;
-    if (address)
-        PC__CUDA_ON(device, status, check_pointer(device, address, what));
+    pc_status status;
+    PC__CUDA_ON(device, status, pc__cuda_check_entered(device, address, what));
     return status < 0 ? pc__cuda_fail_in(device, status) : PC_OK;
 }
 

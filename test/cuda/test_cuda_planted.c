@@ -334,12 +334,14 @@ static void foreign_things(void)
     refused(plan, &args, "lse lies on CUDA device 1");
     args = good, args.lse = here;
     refused(plan, &args, "lse is no address of a CUDA device");
-    pages = l.pages[0], l.pages[0] = memory;
-    refused(plan, &good, "CUDA device 1");
-    l.pages[0] = l.h.pages[0];
-    refused(plan, &good, "is no address of a CUDA device");
-    l.pages[0] = pages;
-    CHECK_OK(caller_attend(plan, &l, at.queue[0]));
+    for (int used = 0; used < 2; used++) { /* a plan that has no tables yet, and one that has some */
+        pages = l.pages[0], l.pages[0] = memory;
+        refused(plan, &good, "CUDA device 1");
+        l.pages[0] = l.h.pages[0];
+        refused(plan, &good, "is no address of a CUDA device");
+        l.pages[0] = pages;
+        CHECK_OK(caller_attend(plan, &l, at.queue[0]));
+    }
     caller_wait(at.queue[0]);
     caller_check(&at, &l, "after foreign things");
     pc_plan_free(plan);

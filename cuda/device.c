@@ -26,7 +26,7 @@ pc_status pc__cuda_select(int *before, const pc__cuda_device *device)
 void pc__cuda_restore(int before, const pc__cuda_device *device)
 {
     if (before != device->number)
-        cudaSetDevice(before);
+        pc__cuda_ignore(cudaSetDevice(before));
 }
 
 /* The runtime's default mode, global, lets a capture anywhere in the process forbid taking memory
@@ -44,7 +44,7 @@ pc_status pc__cuda_enter(pc__cuda_caller *before, const pc__cuda_device *device)
 
 void pc__cuda_leave(pc__cuda_caller *before)
 {
-    cudaThreadExchangeStreamCaptureMode(&before->mode);
+    pc__cuda_ignore(cudaThreadExchangeStreamCaptureMode(&before->mode));
     pc__cuda_restore(before->device, before->entered);
 }
 
@@ -134,7 +134,7 @@ void pc__cuda_pinned_give(const pc__cuda_device *device, void *memory)
     pc__cuda_caller before;
     if (!memory || pc__cuda_enter(&before, device) < 0)
         return;
-    cudaFreeHost(memory);
+    pc__cuda_ignore(cudaFreeHost(memory));
     pc__cuda_leave(&before);
 }
 
@@ -151,7 +151,7 @@ void pc__cuda_event_free(cudaEvent_t event, const pc__cuda_device *device)
     pc__cuda_caller before;
     if (!event || pc__cuda_enter(&before, device) < 0)
         return;
-    cudaEventDestroy(event);
+    pc__cuda_ignore(cudaEventDestroy(event));
     pc__cuda_leave(&before);
 }
 

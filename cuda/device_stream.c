@@ -219,8 +219,7 @@ static pc_status check_queue(const pc__cuda_stream *stream, cudaStream_t queue)
         return pc__fail(PC_ERR_INVALID, "the stream belongs to CUDA device %d", number);
     cudaError_t result = cudaStreamIsCapturing(queue, &captured);
     if (result == cudaErrorStreamCaptureImplicit || captured != cudaStreamCaptureStatusNone) {
-        if (result != cudaSuccess)
-            cudaGetLastError();
+        pc__cuda_ignore(result);
         return pc__fail(PC_ERR_UNSUPPORTED, "the stream, or one that the default stream waits for, "
                                             "is being captured into a graph");
     }
@@ -281,8 +280,7 @@ int pc__cuda_stream_rests(const pc__cuda_stream *stream)
     if (pc__cuda_enter(&before, stream->device) < 0)
         return 0;
     cudaError_t result = cudaEventQuery(stream->behind);
-    if (result != cudaSuccess)
-        cudaGetLastError(); /* that it is not done is no error of the application's */
+    pc__cuda_ignore(result);
     pc__cuda_leave(&before);
     return result == cudaSuccess;
 }
@@ -338,7 +336,7 @@ void pc__cuda_stream_free(pc__cuda_stream *stream)
     pc__cuda_kept_drop(stream);
     pc__cuda_scratch_drop(stream);
     if (stream->own && pc__cuda_enter(&before, device) == PC_OK) {
-        cudaStreamDestroy(stream->own);
+        pc__cuda_ignore(cudaStreamDestroy(stream->own));
         pc__cuda_leave(&before);
     }
     pc__cuda_event_free(stream->behind, device);

@@ -421,7 +421,7 @@ static void restored_after(uint64_t n, uint64_t *calls)
         status = pc_attend(plan, &waits);
     *calls = pc_fake_calls() - before;
     const char *failed = pc_fake_failed();
-    if (failed && !pc_cuda_enters(failed) && !CHECK(undisturbed(1, cudaGetLastError())))
+    if (failed && !pc_cuda_enters(failed) && !CHECK(undisturbed(1, cudaSuccess)))
         printf("    after %s\n", failed);
     pc_fake_fail_call(0, cudaSuccess);
     CHECK(n || status >= 0);
@@ -476,7 +476,7 @@ static void two_contexts(void)
 
 /* What the application's own calls have left behind stays. The library leaves nothing, also where
  * it asks whether work is done that is not. */
-static void last_error(cudaError_t theirs)
+static void last_error(cudaError_t theirs, int held)
 {
     static caller_layer l[2];
     pc_fake_options options = options_of(1);
@@ -486,12 +486,11 @@ static void last_error(cudaError_t theirs)
         caller_open_layer(&l[i], (uint64_t)i, CALLER_TINY, PC_DTYPE_F32);
     if (theirs)
         CHECK_INT(cudaFree(&at), theirs);
-    else
-        pc_fake_hold(1);
+    pc_fake_hold(held);
     for (int i = 0; i < 2; i++) {
         pc_plan *plan = caller_plan(at.cuda, &l[i]);
         CHECK_OK(caller_attend(plan, &l[i], at.queue[i]));
-        if (theirs)
+        if (!held)
             caller_wait(at.queue[i]);
         pc_plan_free(plan); /* while its work waits, or is done */
     }
@@ -631,8 +630,10 @@ int main(void)
     device_restored(1);
     restored_after_failures();
     two_contexts();
-    last_error(cudaSuccess);
-    last_error(cudaErrorInvalidValue);
+    for (int held = 0; held < 2; held++) {
+        last_error(cudaSuccess, held);
+        last_error(cudaErrorInvalidValue, held);
+    }
     lost_devices();
     for (int e = 0; e < STICKY; e++) {
         lost_in_work(sticky[e]);

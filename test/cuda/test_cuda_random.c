@@ -23,6 +23,7 @@ typedef struct random_layer {
 
 typedef struct random_plan {
     pc_plan *plan;
+    const pc_context *context;
     int device, layer, used;
 } random_plan;
 
@@ -112,10 +113,9 @@ static void end_capture(world *w)
     cudaGraph_t graph = NULL;
     if (!w->captured)
         return;
-    if (!w->dead) {
-        CHECK_INT(cudaStreamEndCapture(w->captured, &graph), 0);
-        CHECK_INT(cudaGraphDestroy(graph), 0);
-    }
+    cudaError_t error = cudaStreamEndCapture(w->captured, &graph);
+    CHECK(!error || w->dead);
+    cudaGraphDestroy(graph);
     cudaStreamDestroy(w->captured);
     w->captured = NULL;
     w->blocking = -1;
@@ -171,7 +171,7 @@ static pc_status status_of(cudaError_t error)
 /* Perhaps a call of the next work fails. */
 static cudaError_t may_fail(world *w, uint32_t calls)
 {
-    if (!w->failures || draw(w, 6))
+    if (!w->failures || w->held || draw(w, 6))
         return cudaSuccess;
     cudaError_t error = errors[draw(w, ERRORS)];
     if (error >= cudaErrorDevicesUnavailable && error != cudaErrorMemoryAllocation && draw(w, 4))
@@ -192,6 +192,8 @@ static int has_failed(world *w, cudaError_t error, pc_status status, const char 
     }
     w->dead |= is_lost(error) || pc_cuda_enters(failed);
     w->failures++;
+    if (getenv("PC_RANDOM_LOUD"))
+        printf("  %s: %s in %s, status %d\n", what, cudaGetErrorName(error), failed, status);
     undisturbed(w, failed);
     if (giving || !strcmp(failed, "cudaEventQuery") || pc_cuda_enters(failed))
         return w->dead;
@@ -228,6 +230,7 @@ static random_plan *some_plan(world *w)
     caller *at = some_context(w, p->device);
     if (at->cuda && !w->dead)
         p->plan = caller_plan(at->cuda, &w->layers[p->device][p->layer].l);
+    p->context = at->cuda;
     return p;
 }
 
@@ -320,11 +323,22 @@ static void wrong(world *w)
     undisturbed(w, "a refusal");
 }
 
+/* Whether a plan is the last that a freed context has, perhaps: then it waits for its work. */
+static int outlives(const world *w, const random_plan *p)
+{
+    for (int c = 0; c < CONTEXTS; c++)
+        if (w->contexts[c].cuda == p->context)
+            return 0;
+    return 1;
+}
+
 static void free_something(world *w)
 {
     cudaError_t error = may_fail(w, 20);
     if (draw(w, 3)) {
         random_plan *p = &w->plans[draw(w, PLANS)];
+        if (w->held && outlives(w, p))
+            return;
         pc_plan_free(p->plan);
         p->plan = NULL;
     } else if (!w->held)

@@ -209,14 +209,29 @@ void pc__cuda_scratch_give(pc__cuda_stream *stream, void *block)
 
 /* ------------------------------------------------------------------- visits */
 
+/* The default streams belong to the current device. Drivers before CUDA 12.8 cannot say where a
+ * stream belongs: there the first launch is refused if it is another device's. */
+static pc_status check_device(const pc__cuda_device *device, cudaStream_t queue)
+{
+    int number = device->number;
+    if (queue == cudaStreamLegacy || queue == cudaStreamPerThread)
+        return PC_OK;
+    cudaError_t result = cudaStreamGetDevice(queue, &number);
+    if (result == cudaErrorCallRequiresNewerDriver) {
+        pc__cuda_ignore(result);
+        return PC_OK;
+    }
+    PC__TRY_RETURN(pc__cuda_check(result, "cudaStreamGetDevice"));
+    if (number != device->number)
+        return pc__fail(PC_ERR_INVALID, "the stream belongs to CUDA device %d", number);
+    return PC_OK;
+}
+
 /* Uploads of tables go through memory that is used again: a graph would play it later. */
 static pc_status check_queue(const pc__cuda_stream *stream, cudaStream_t queue)
 {
     enum cudaStreamCaptureStatus captured = cudaStreamCaptureStatusNone;
-    int number = stream->device->number;
-    PC__TRY_RETURN(PC__CUDA(cudaStreamGetDevice, (queue, &number)));
-    if (number != stream->device->number)
-        return pc__fail(PC_ERR_INVALID, "the stream belongs to CUDA device %d", number);
+    PC__TRY_RETURN(check_device(stream->device, queue));
     cudaError_t result = cudaStreamIsCapturing(queue, &captured);
     if (result == cudaErrorStreamCaptureImplicit || captured != cudaStreamCaptureStatusNone) {
         pc__cuda_ignore(result);

@@ -334,7 +334,7 @@ static void foreign_things(void)
     refused(plan, &args, "lse lies on CUDA device 1");
     args = good, args.lse = here;
     refused(plan, &args, "lse is no address of a CUDA device");
-    for (int used = 0; used < 2; used++) { /* a plan that has no tables yet, and one that has some */
+    for (int used = 0; used < 2; used++) { /* 1: the plan has tables already */
         pages = l.pages[0], l.pages[0] = memory;
         refused(plan, &good, "CUDA device 1");
         l.pages[0] = l.h.pages[0];
@@ -347,6 +347,31 @@ static void foreign_things(void)
     pc_plan_free(plan);
     CHECK_INT(cudaFree(memory), 0);
     CHECK_INT(cudaStreamDestroy(stream), 0);
+    caller_close_layer(&l);
+    caller_close(&at);
+}
+
+/* A driver that was built before cudaStreamGetDevice (12.8), below a build for CUDA 12. The default
+ * streams belong to the device that is current. */
+static void driver_without_stream_devices(void)
+{
+    static caller_layer l;
+    pc_fake_options options = options_of(1);
+    caller at;
+    caller_open(&at, &options);
+    caller_open_layer(&l, 1, CALLER_TINY, PC_DTYPE_F32);
+    pc_plan *plan = caller_plan(at.cuda, &l);
+    pc_fake_fail_named("cudaStreamGetDevice", 1, cudaErrorCallRequiresNewerDriver);
+    CHECK_OK(caller_attend(plan, &l, at.queue[0]));
+    CHECK(undisturbed(0, cudaSuccess));
+    caller_wait(at.queue[0]);
+    caller_check(&at, &l, "with an older driver");
+    uint64_t asked = pc_fake_count("cudaStreamGetDevice");
+    CHECK_OK(caller_attend(plan, &l, NULL));
+    CHECK_INT(pc_fake_count("cudaStreamGetDevice"), asked);
+    caller_wait(NULL);
+    caller_check(&at, &l, "in the default stream");
+    pc_plan_free(plan);
     caller_close_layer(&l);
     caller_close(&at);
 }
@@ -626,6 +651,7 @@ int main(void)
     capture_of_the_stream(0);
     capture_of_the_stream(1);
     foreign_things();
+    driver_without_stream_devices();
     device_restored(0);
     device_restored(1);
     restored_after_failures();

@@ -1,18 +1,16 @@
-/* Catches what no case of test_cuda_planted.c thinks of: random sequences of calls of an application
- * with two devices, several contexts, plans and streams, whose results are compared with the CPU's.
- * Plans and contexts are freed while their work is queued, streams are replaced, captures go on
- * beside, addresses and streams are wrong, calls fail. After each call the application's thread is
- * as it was; nothing is left at the end. PC_TEST_LONG=1: more sequences. */
-#include <pthread.h>
-
+/* Catches what no case of test_cuda_planted.c thinks of: random sequences of calls of an
+ * application with two devices, several contexts, plans and streams, whose results are compared
+ * with the CPU's. Plans and contexts are freed while their work is queued, streams are replaced,
+ * captures go on beside, addresses and streams are wrong, calls fail. After each call the
+ * application's thread is as it was; nothing is left at the end. PC_TEST_LONG=1: more sequences. */
 #include "attend_caller.h"
 
 enum { DEVICES = 2, CONTEXTS = 4, PLANS = 10, QUEUES = 4, LAYERS = 3, STEPS = 60 };
 
-static const cudaError_t errors[] = {
-    cudaErrorMemoryAllocation, cudaErrorInvalidValue,   cudaErrorDevicesUnavailable,
-    cudaErrorECCUncorrectable, cudaErrorNvlinkUncorrectable, cudaErrorIllegalAddress,
-    cudaErrorLaunchFailure,    cudaErrorUnknown};
+static const cudaError_t errors[] = {cudaErrorMemoryAllocation,    cudaErrorInvalidValue,
+                                     cudaErrorDevicesUnavailable,  cudaErrorECCUncorrectable,
+                                     cudaErrorNvlinkUncorrectable, cudaErrorIllegalAddress,
+                                     cudaErrorLaunchFailure,       cudaErrorUnknown};
 enum { ERRORS = sizeof errors / sizeof *errors };
 
 typedef struct random_layer {
@@ -34,11 +32,11 @@ typedef struct world {
     random_plan plans[PLANS];
     random_layer layers[DEVICES][LAYERS];
     cudaStream_t queues[DEVICES][QUEUES], captured;
-    int device;        /* the current one */
-    cudaError_t last;  /* the application's error */
-    int blocking;      /* a stream that blocks is being captured, of this device; or -1 */
+    int device;       /* the current one */
+    cudaError_t last; /* the application's error */
+    int blocking;     /* a stream that blocks is being captured, of this device; or -1 */
     int held, dead;
-    uint64_t attends, refusals, failures;
+    int fails; /* 1: calls fail */
 } world;
 
 static uint32_t draw(world *w, uint32_t below)
@@ -85,8 +83,8 @@ static void open_world(world *w, uint64_t seed)
     for (int d = DEVICES - 1; d >= 0; d--) {
         set_device(d);
         for (int q = 0; q < QUEUES - 1; q++) /* the last one: the default stream */
-            CHECK_INT(cudaStreamCreateWithFlags(&w->queues[d][q], q == 2 ? cudaStreamDefault
-                                                                         : cudaStreamNonBlocking),
+            CHECK_INT(cudaStreamCreateWithFlags(&w->queues[d][q],
+                                                q == 2 ? cudaStreamDefault : cudaStreamNonBlocking),
                       0);
         for (int l = 0; l < LAYERS; l++) {
             caller_open_layer(&w->layers[d][l].l, seed * 10 + (uint64_t)(d * LAYERS + l), sizes[l],
@@ -171,7 +169,7 @@ static pc_status status_of(cudaError_t error)
 /* Perhaps a call of the next work fails. */
 static cudaError_t may_fail(world *w, uint32_t calls)
 {
-    if (!w->failures || w->held || draw(w, 6))
+    if (!w->fails || w->held || draw(w, 6))
         return cudaSuccess;
     cudaError_t error = errors[draw(w, ERRORS)];
     if (error >= cudaErrorDevicesUnavailable && error != cudaErrorMemoryAllocation && draw(w, 4))
@@ -191,9 +189,6 @@ static int has_failed(world *w, cudaError_t error, pc_status status, const char 
         return 0;
     }
     w->dead |= is_lost(error) || pc_cuda_enters(failed);
-    w->failures++;
-    if (getenv("PC_RANDOM_LOUD"))
-        printf("  %s: %s in %s, status %d\n", what, cudaGetErrorName(error), failed, status);
     undisturbed(w, failed);
     if (giving || !strcmp(failed, "cudaEventQuery") || pc_cuda_enters(failed))
         return w->dead;
@@ -262,7 +257,6 @@ static void attend(world *w)
         args.flags = 0;
     cudaError_t error = may_fail(w, p->used ? 60 : 140);
     pc_status status = pc_attend(p->plan, &args);
-    w->attends++;
     if (has_failed(w, error, status, "attention") && !w->dead) {
         status = pc_attend(p->plan, &args);
         undisturbed(w, "attention once more");
@@ -297,12 +291,24 @@ static void wrong(world *w)
     args.pages = (const void *const *)pages;
     uint32_t kind = draw(w, 7);
     switch (kind) {
-    case 0: args.q = other->q; break;
-    case 1: args.out = other->out; break;
-    case 2: args.lse = here; break;
-    case 3: pages[draw(w, 3)] = other->pages[0]; break;
-    case 4: pages[draw(w, 3)] = r->l.h.pages[0]; break;
-    case 5: args.stream = w->queues[1 - p->device][draw(w, 3)]; break;
+    case 0:
+        args.q = other->q;
+        break;
+    case 1:
+        args.out = other->out;
+        break;
+    case 2:
+        args.lse = here;
+        break;
+    case 3:
+        pages[draw(w, 3)] = other->pages[0];
+        break;
+    case 4:
+        pages[draw(w, 3)] = r->l.h.pages[0];
+        break;
+    case 5:
+        args.stream = w->queues[1 - p->device][draw(w, 3)];
+        break;
     default:
         if (w->captured && w->blocking != 1 - p->device) {
             args.stream = w->blocking == p->device && draw(w, 2) ? NULL : w->captured;
@@ -315,7 +321,6 @@ static void wrong(world *w)
     }
     if (!w->held && draw(w, 2))
         args.flags = 0;
-    w->refusals++;
     if (kind == 6 && !args.stream) /* an error of the runtime takes the place of another */
         w->last = cudaSuccess;
     if (!CHECK_STATUS(pc_attend(p->plan, &args), wanted))
@@ -365,8 +370,9 @@ static void replace_queue(world *w)
 
 static void capture(world *w)
 {
-    static const enum cudaStreamCaptureMode modes[] = {
-        cudaStreamCaptureModeGlobal, cudaStreamCaptureModeThreadLocal, cudaStreamCaptureModeRelaxed};
+    static const enum cudaStreamCaptureMode modes[] = {cudaStreamCaptureModeGlobal,
+                                                       cudaStreamCaptureModeThreadLocal,
+                                                       cudaStreamCaptureModeRelaxed};
     unsigned flags = draw(w, 2) ? cudaStreamDefault : cudaStreamNonBlocking;
     if (w->captured) {
         end_capture(w);
@@ -386,41 +392,52 @@ static void hold(world *w)
 static void step(world *w)
 {
     switch (draw(w, 12)) {
-    case 0: free_something(w); break;
-    case 1: free_something(w); break;
-    case 2: wrong(w); break;
-    case 3: w->held ? hold(w) : replace_queue(w); break;
-    case 4: w->held ? hold(w) : capture(w); break;
-    case 5: hold(w); break;
+    case 0:
+        free_something(w);
+        break;
+    case 1:
+        free_something(w);
+        break;
+    case 2:
+        wrong(w);
+        break;
+    case 3:
+        w->held ? hold(w) : replace_queue(w);
+        break;
+    case 4:
+        w->held ? hold(w) : capture(w);
+        break;
+    case 5:
+        hold(w);
+        break;
     case 6:
-        if (!w->failures && !w->captured) {
+        if (!w->fails && !w->captured) {
             cudaGetLastError();
             w->last = draw(w, 2) ? cudaFree(w) : cudaSuccess;
         }
         break;
-    default: attend(w);
+    default:
+        attend(w);
     }
 }
 
 static void sequence(uint64_t seed, int fails)
 {
     static world w;
-    static uint64_t attends, refusals, failures;
+    printf("sequence %d%s\n", (int)seed, fails ? ", calls fail" : "");
     open_world(&w, seed);
-    w.failures = (uint64_t)fails;
+    w.fails = fails;
     for (int i = 0; i < STEPS && !w.dead; i++)
         step(&w);
-    attends += w.attends, refusals += w.refusals, failures += w.failures - (uint64_t)fails;
     close_world(&w);
-    if (getenv("PC_RANDOM_LOUD"))
-        printf("seed %d, failures %d: so far %d calls, %d refused, %d failed\n", (int)seed, fails,
-               (int)attends, (int)refusals, (int)failures), fflush(stdout);
 }
 
 int main(int argc, char **argv)
 {
     uint64_t first = argc > 1 ? strtoull(argv[1], NULL, 10) : 1,
-             count = argc > 2 ? strtoull(argv[2], NULL, 10) : 4;
+             count = argc > 2                 ? strtoull(argv[2], NULL, 10)
+                     : getenv("PC_TEST_LONG") ? 60
+                                              : 4;
     pc_fake_kernels_add();
     for (uint64_t seed = first; seed < first + count; seed++) {
         sequence(seed, 0);

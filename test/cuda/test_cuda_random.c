@@ -127,6 +127,7 @@ static void free_context(caller *at)
 
 static void close_world(world *w)
 {
+    enum cudaStreamCaptureMode mode = cudaStreamCaptureModeRelaxed;
     pc_fake_hold(0);
     end_capture(w);
     for (int d = 0; d < DEVICES; d++)
@@ -139,6 +140,7 @@ static void close_world(world *w)
         CHECK_INT(w->contexts[c].memory.live_blocks, 0);
     }
     pc_context_free(w->cpu.cpu);
+    cudaThreadExchangeStreamCaptureMode(&mode); /* captures of a lost device do not end */
     for (int d = 0; d < DEVICES; d++) {
         cudaSetDevice(d);
         for (int q = 0; q < QUEUES - 1; q++)
@@ -148,6 +150,7 @@ static void close_world(world *w)
             cudaEventDestroy(w->layers[d][l].behind);
         }
     }
+    cudaThreadExchangeStreamCaptureMode(&mode);
     cudaSetDevice(0);
     CHECK_INT(pc_fake_end(), 0);
 }

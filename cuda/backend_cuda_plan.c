@@ -73,14 +73,23 @@ static pc_status find_runs(pc__cuda_plan *made, const pc__row_plan *plan)
     return PC_OK;
 }
 
-/* Of runs of the application: their first pages. */
-static pc_status check_runs(const pc__cuda_plan *made, const pc__cuda_device *device)
+static pc_status check_first_pages(const pc__cuda_plan *made, const pc__cuda_device *device)
 {
-    for (size_t i = 0; i < made->run_count && made->visitor; i++)
+    for (size_t i = 0; i < made->run_count; i++)
         if (made->runs[i].tokens)
-            PC__TRY_RETURN(pc__cuda_check_pointer(device, pc__kv_page_at(made->runs[i].kv, 0),
+            PC__TRY_RETURN(pc__cuda_check_entered(device, pc__kv_page_at(made->runs[i].kv, 0),
                                                   "a page of K and V"));
     return PC_OK;
+}
+
+/* Of runs of the application, in each call: their first pages. */
+static pc_status check_runs(const pc__cuda_plan *made, const pc__cuda_device *device)
+{
+    pc_status status;
+    if (!made->visitor)
+        return PC_OK;
+    PC__CUDA_ON(device, status, check_first_pages(made, device));
+    return status < 0 ? pc__cuda_fail_in(device, status) : PC_OK;
 }
 
 static size_t pages_of(const pc__cuda_plan_run *run)
@@ -336,7 +345,7 @@ pc_status pc__cuda_plan_of(pc__cuda_plan **out, pc__cuda_stream *stream, pc__row
     pc__cuda_plan *made = *out = plan->device;
     pc_status status;
     if (made)
-        return PC_OK;
+        return check_runs(made, stream->device);
     if (!(made = pc__calloc(mem, 1, sizeof *made)))
         return PC_ERR_NOMEM;
     made->mem = *mem;

@@ -69,11 +69,17 @@ static pc_status fail_driver(const char *call)
                     driver / 1000, driver % 1000 / 10, LEAST_DRIVER, call);
 }
 
+void pc__cuda_ignore(cudaError_t result)
+{
+    if (result != cudaSuccess && cudaPeekAtLastError() == result)
+        cudaGetLastError();
+}
+
 pc_status pc__cuda_check(cudaError_t result, const char *call)
 {
     if (result == cudaSuccess)
         return PC_OK;
-    cudaGetLastError();
+    pc__cuda_ignore(result);
     if (result == cudaErrorInsufficientDriver)
         return fail_driver(call);
     return pc__fail(status_of(result), "%s: %s (%d), %s", call, cudaGetErrorName(result),
@@ -89,6 +95,7 @@ pc_status pc__cublas_check(cublasStatus_t result, const char *call)
     cudaError_t below = cudaFree(NULL);
     if (is_sticky(below))
         return pc__cuda_check(below, call);
+    pc__cuda_ignore(below);
     return pc__fail(result == CUBLAS_STATUS_ALLOC_FAILED ? PC_ERR_NOMEM : PC_ERR_INTERNAL,
                     "%s: %s (%d)", call, cublasLtGetStatusName(result), (int)result);
 }

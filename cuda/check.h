@@ -15,6 +15,10 @@ pc_status pc__cuda_check(cudaError_t result, const char *call);
 /* A failure on the device that cuBLASLt reports has the runtime's status and text, too. */
 pc_status pc__cublas_check(cublasStatus_t result, const char *call);
 
+/* A failure that nobody is told of is not left behind either; another last error, which is the
+ * application's, stays. The runtime does not keep cudaErrorNotReady. */
+void pc__cuda_ignore(cudaError_t result);
+
 /* PC__CUDA(cudaMalloc, (&address, bytes)): a call and its check. */
 #define PC__CUDA(call, arguments) pc__cuda_check(call arguments, #call)
 #define PC__CUBLAS(call, arguments) pc__cublas_check(call arguments, #call)

@@ -26,7 +26,7 @@ pc_status pc__cuda_select(int *before, const pc__cuda_device *device)
 void pc__cuda_restore(int before, const pc__cuda_device *device)
 {
     if (before != device->number)
-        cudaSetDevice(before);
+        pc__cuda_ignore(cudaSetDevice(before));
 }
 
 /* The runtime's default mode, global, lets a capture anywhere in the process forbid taking memory
@@ -44,13 +44,16 @@ pc_status pc__cuda_enter(pc__cuda_caller *before, const pc__cuda_device *device)
 
 void pc__cuda_leave(pc__cuda_caller *before)
 {
-    cudaThreadExchangeStreamCaptureMode(&before->mode);
+    pc__cuda_ignore(cudaThreadExchangeStreamCaptureMode(&before->mode));
     pc__cuda_restore(before->device, before->entered);
 }
 
-static pc_status check_pointer(const pc__cuda_device *device, const void *address, const char *what)
+pc_status pc__cuda_check_entered(const pc__cuda_device *device, const void *address,
+                                 const char *what)
 {
     struct cudaPointerAttributes is;
+    if (!address)
+        return PC_OK;
     PC__TRY_RETURN(PC__CUDA(cudaPointerGetAttributes, (&is, address)));
     if (is.type == cudaMemoryTypeUnregistered && !device->is.pageableMemoryAccess)
         return pc__fail(PC_ERR_INVALID, "%s is no address of a CUDA device", what);
@@ -62,9 +65,8 @@ static pc_status check_pointer(const pc__cuda_device *device, const void *addres
 pc_status pc__cuda_check_pointer(const pc__cuda_device *device, const void *address,
                                  const char *what)
 {
-    pc_status status = PC_OK;
-    if (address)
-        PC__CUDA_ON(device, status, check_pointer(device, address, what));
+    pc_status status;
+    PC__CUDA_ON(device, status, pc__cuda_check_entered(device, address, what));
     return status < 0 ? pc__cuda_fail_in(device, status) : PC_OK;
 }
 
@@ -132,7 +134,7 @@ void pc__cuda_pinned_give(const pc__cuda_device *device, void *memory)
     pc__cuda_caller before;
     if (!memory || pc__cuda_enter(&before, device) < 0)
         return;
-    cudaFreeHost(memory);
+    pc__cuda_ignore(cudaFreeHost(memory));
     pc__cuda_leave(&before);
 }
 
@@ -149,7 +151,7 @@ void pc__cuda_event_free(cudaEvent_t event, const pc__cuda_device *device)
     pc__cuda_caller before;
     if (!event || pc__cuda_enter(&before, device) < 0)
         return;
-    cudaEventDestroy(event);
+    pc__cuda_ignore(cudaEventDestroy(event));
     pc__cuda_leave(&before);
 }
 

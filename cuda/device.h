@@ -58,6 +58,9 @@ void pc__cuda_restore(int before, const pc__cuda_device *device);
  * is not looked at. */
 pc_status pc__cuda_check_pointer(const pc__cuda_device *device, const void *address,
                                  const char *what);
+/* The same between `enter` and `leave`, where there are many. */
+pc_status pc__cuda_check_entered(const pc__cuda_device *device, const void *address,
+                                 const char *what);
 
 /* Puts "CUDA device 0 (its name)" before the error text. */
 pc_status pc__cuda_fail_in(const pc__cuda_device *device, pc_status status);

@@ -61,7 +61,7 @@ static pool_part *find_idle(pc__cuda_pool *pool, size_t bytes)
 /* On the device. */
 static void free_part(const pc__cuda_pool *pool, pool_part *part)
 {
-    cudaFreeAsync(part->address, pool->order);
+    pc__cuda_ignore(cudaFreeAsync(part->address, pool->order));
     pc__free(&pool->device->mem, part);
 }
 
@@ -89,7 +89,7 @@ static pc_status take_new(const pc__cuda_pool *pool, size_t bytes, void **out)
         PC__CUDA(cudaMallocFromPoolAsync, (out, bytes ? bytes : 1, pool->memory, pool->order)));
     pc_status status = PC__CUDA(cudaStreamSynchronize, (pool->order));
     if (status < 0) {
-        cudaFreeAsync(*out, pool->order);
+        pc__cuda_ignore(cudaFreeAsync(*out, pool->order));
         *out = NULL;
     }
     return status;
@@ -196,15 +196,15 @@ void pc__cuda_pool_trim(pc__cuda_pool *pool)
     pthread_mutex_lock(&pool->lock);
     drop_idle(pool);
     pthread_mutex_unlock(&pool->lock);
-    cudaStreamSynchronize(pool->order); /* what was given is free then */
-    cudaMemPoolTrimTo(pool->memory, 0);
+    pc__cuda_ignore(cudaStreamSynchronize(pool->order)); /* what was given is free then */
+    pc__cuda_ignore(cudaMemPoolTrimTo(pool->memory, 0));
     pc__cuda_leave(&before);
 }
 
 static size_t look(const pc__cuda_pool *pool, enum cudaMemPoolAttr what)
 {
     uint64_t bytes = 0;
-    cudaMemPoolGetAttribute(pool->memory, what, &bytes);
+    pc__cuda_ignore(cudaMemPoolGetAttribute(pool->memory, what, &bytes));
     return (size_t)bytes;
 }
 
@@ -286,9 +286,9 @@ void pc__cuda_pool_free(pc__cuda_pool *pool)
     int entered = pc__cuda_enter(&before, pool->device) == PC_OK;
     drop_idle(pool);
     if (pool->memory)
-        cudaMemPoolDestroy(pool->memory);
+        pc__cuda_ignore(cudaMemPoolDestroy(pool->memory));
     if (pool->order)
-        cudaStreamDestroy(pool->order);
+        pc__cuda_ignore(cudaStreamDestroy(pool->order));
     if (entered)
         pc__cuda_leave(&before);
     pthread_mutex_destroy(&pool->lock);

@@ -209,18 +209,32 @@ void pc__cuda_scratch_give(pc__cuda_stream *stream, void *block)
 
 /* ------------------------------------------------------------------- visits */
 
+/* The default streams belong to the current device. Drivers before CUDA 12.8 cannot say where a
+ * stream belongs: there the first launch is refused if it is another device's. */
+static pc_status check_device(const pc__cuda_device *device, cudaStream_t queue)
+{
+    int number = device->number;
+    if (queue == cudaStreamLegacy || queue == cudaStreamPerThread)
+        return PC_OK;
+    cudaError_t result = cudaStreamGetDevice(queue, &number);
+    if (result == cudaErrorCallRequiresNewerDriver) {
+        pc__cuda_ignore(result);
+        return PC_OK;
+    }
+    PC__TRY_RETURN(pc__cuda_check(result, "cudaStreamGetDevice"));
+    if (number != device->number)
+        return pc__fail(PC_ERR_INVALID, "the stream belongs to CUDA device %d", number);
+    return PC_OK;
+}
+
 /* Uploads of tables go through memory that is used again: a graph would play it later. */
 static pc_status check_queue(const pc__cuda_stream *stream, cudaStream_t queue)
 {
     enum cudaStreamCaptureStatus captured = cudaStreamCaptureStatusNone;
-    int number = stream->device->number;
-    PC__TRY_RETURN(PC__CUDA(cudaStreamGetDevice, (queue, &number)));
-    if (number != stream->device->number)
-        return pc__fail(PC_ERR_INVALID, "the stream belongs to CUDA device %d", number);
+    PC__TRY_RETURN(check_device(stream->device, queue));
     cudaError_t result = cudaStreamIsCapturing(queue, &captured);
     if (result == cudaErrorStreamCaptureImplicit || captured != cudaStreamCaptureStatusNone) {
-        if (result != cudaSuccess)
-            cudaGetLastError();
+        pc__cuda_ignore(result);
         return pc__fail(PC_ERR_UNSUPPORTED, "the stream, or one that the default stream waits for, "
                                             "is being captured into a graph");
     }
@@ -281,8 +295,7 @@ int pc__cuda_stream_rests(const pc__cuda_stream *stream)
     if (pc__cuda_enter(&before, stream->device) < 0)
         return 0;
     cudaError_t result = cudaEventQuery(stream->behind);
-    if (result != cudaSuccess)
-        cudaGetLastError(); /* that it is not done is no error of the application's */
+    pc__cuda_ignore(result);
     pc__cuda_leave(&before);
     return result == cudaSuccess;
 }
@@ -338,7 +351,7 @@ void pc__cuda_stream_free(pc__cuda_stream *stream)
     pc__cuda_kept_drop(stream);
     pc__cuda_scratch_drop(stream);
     if (stream->own && pc__cuda_enter(&before, device) == PC_OK) {
-        cudaStreamDestroy(stream->own);
+        pc__cuda_ignore(cudaStreamDestroy(stream->own));
         pc__cuda_leave(&before);
     }
     pc__cuda_event_free(stream->behind, device);

@@ -46,6 +46,8 @@ pc_add_cuda_test(test_cuda_plan_handle ON_DEVICE
   SOURCES test_cuda_plan_handle.c attend_caller.c LIBRARIES pc_fake_kernels)
 pc_add_cuda_test(test_cuda_planted SOURCES test_cuda_planted.c attend_caller.c
   LIBRARIES pc_fake_kernels)
+pc_add_cuda_test(test_cuda_random SOURCES test_cuda_random.c attend_caller.c
+  LIBRARIES pc_fake_kernels)
 promptcache_cuda_test(test_cuda_device_launch SOURCES test_cuda_device_launch.cpp
   KERNELS device_launch_kernel.cu LIBRARIES pc_cuda_launch pc_fake_kernels)
 

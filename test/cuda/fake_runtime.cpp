@@ -127,7 +127,7 @@ bool begin(Guard &guard, const char *name, unsigned kind, cudaError_t *failed)
 
 cudaError_t end(cudaError_t error)
 {
-    if (error)
+    if (error && error != cudaErrorNotReady) /* which is not considered an error */
         self().last = error;
     return error;
 }

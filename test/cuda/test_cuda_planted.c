@@ -334,17 +334,44 @@ static void foreign_things(void)
     refused(plan, &args, "lse lies on CUDA device 1");
     args = good, args.lse = here;
     refused(plan, &args, "lse is no address of a CUDA device");
-    pages = l.pages[0], l.pages[0] = memory;
-    refused(plan, &good, "CUDA device 1");
-    l.pages[0] = l.h.pages[0];
-    refused(plan, &good, "is no address of a CUDA device");
-    l.pages[0] = pages;
-    CHECK_OK(caller_attend(plan, &l, at.queue[0]));
+    for (int used = 0; used < 2; used++) { /* 1: the plan has tables already */
+        pages = l.pages[0], l.pages[0] = memory;
+        refused(plan, &good, "CUDA device 1");
+        l.pages[0] = l.h.pages[0];
+        refused(plan, &good, "is no address of a CUDA device");
+        l.pages[0] = pages;
+        CHECK_OK(caller_attend(plan, &l, at.queue[0]));
+    }
     caller_wait(at.queue[0]);
     caller_check(&at, &l, "after foreign things");
     pc_plan_free(plan);
     CHECK_INT(cudaFree(memory), 0);
     CHECK_INT(cudaStreamDestroy(stream), 0);
+    caller_close_layer(&l);
+    caller_close(&at);
+}
+
+/* A driver that was built before cudaStreamGetDevice (12.8), below a build for CUDA 12. The default
+ * streams belong to the device that is current. */
+static void driver_without_stream_devices(void)
+{
+    static caller_layer l;
+    pc_fake_options options = options_of(1);
+    caller at;
+    caller_open(&at, &options);
+    caller_open_layer(&l, 1, CALLER_TINY, PC_DTYPE_F32);
+    pc_plan *plan = caller_plan(at.cuda, &l);
+    pc_fake_fail_named("cudaStreamGetDevice", 1, cudaErrorCallRequiresNewerDriver);
+    CHECK_OK(caller_attend(plan, &l, at.queue[0]));
+    CHECK(undisturbed(0, cudaSuccess));
+    caller_wait(at.queue[0]);
+    caller_check(&at, &l, "with an older driver");
+    uint64_t asked = pc_fake_count("cudaStreamGetDevice");
+    CHECK_OK(caller_attend(plan, &l, NULL));
+    CHECK_INT(pc_fake_count("cudaStreamGetDevice"), asked);
+    caller_wait(NULL);
+    caller_check(&at, &l, "in the default stream");
+    pc_plan_free(plan);
     caller_close_layer(&l);
     caller_close(&at);
 }
@@ -419,7 +446,7 @@ static void restored_after(uint64_t n, uint64_t *calls)
         status = pc_attend(plan, &waits);
     *calls = pc_fake_calls() - before;
     const char *failed = pc_fake_failed();
-    if (failed && !pc_cuda_enters(failed) && !CHECK(undisturbed(1, cudaGetLastError())))
+    if (failed && !pc_cuda_enters(failed) && !CHECK(undisturbed(1, cudaSuccess)))
         printf("    after %s\n", failed);
     pc_fake_fail_call(0, cudaSuccess);
     CHECK(n || status >= 0);
@@ -474,7 +501,7 @@ static void two_contexts(void)
 
 /* What the application's own calls have left behind stays. The library leaves nothing, also where
  * it asks whether work is done that is not. */
-static void last_error(cudaError_t theirs)
+static void last_error(cudaError_t theirs, int held)
 {
     static caller_layer l[2];
     pc_fake_options options = options_of(1);
@@ -484,12 +511,11 @@ static void last_error(cudaError_t theirs)
         caller_open_layer(&l[i], (uint64_t)i, CALLER_TINY, PC_DTYPE_F32);
     if (theirs)
         CHECK_INT(cudaFree(&at), theirs);
-    else
-        pc_fake_hold(1);
+    pc_fake_hold(held);
     for (int i = 0; i < 2; i++) {
         pc_plan *plan = caller_plan(at.cuda, &l[i]);
         CHECK_OK(caller_attend(plan, &l[i], at.queue[i]));
-        if (theirs)
+        if (!held)
             caller_wait(at.queue[i]);
         pc_plan_free(plan); /* while its work waits, or is done */
     }
@@ -625,12 +651,15 @@ int main(void)
     capture_of_the_stream(0);
     capture_of_the_stream(1);
     foreign_things();
+    driver_without_stream_devices();
     device_restored(0);
     device_restored(1);
     restored_after_failures();
     two_contexts();
-    last_error(cudaSuccess);
-    last_error(cudaErrorInvalidValue);
+    for (int held = 0; held < 2; held++) {
+        last_error(cudaSuccess, held);
+        last_error(cudaErrorInvalidValue, held);
+    }
     lost_devices();
     for (int e = 0; e < STICKY; e++) {
         lost_in_work(sticky[e]);

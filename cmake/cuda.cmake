@@ -19,6 +19,12 @@ endif()
 set(PC_CUDA_ARCHITECTURES ${default} CACHE STRING
   "compute capabilities times ten that kernels are compiled for, the least one first")
 set(CMAKE_CUDA_ARCHITECTURES OFF)
+foreach(number IN LISTS PC_CUDA_ARCHITECTURES ITEMS "")
+  if(NOT PC_CUDA_ARCHITECTURES OR (number AND NOT number MATCHES "^([89]|1[0-9])[0-9][af]?$"))
+    message(FATAL_ERROR "PC_CUDA_ARCHITECTURES is '${PC_CUDA_ARCHITECTURES}': "
+      "a list such as 80;90 of capabilities from 80 on is needed")
+  endif()
+endforeach()
 list(GET PC_CUDA_ARCHITECTURES 0 first)
 list(TRANSFORM PC_CUDA_ARCHITECTURES PREPEND sm_ OUTPUT_VARIABLE code)
 list(JOIN code "," code)

@@ -56,9 +56,10 @@ pc_status pc__cuda_check_entered(const pc__cuda_device *device, const void *addr
         return PC_OK;
     PC__TRY_RETURN(PC__CUDA(cudaPointerGetAttributes, (&is, address)));
     if (is.type == cudaMemoryTypeUnregistered && !device->is.pageableMemoryAccess)
-        return pc__fail(PC_ERR_INVALID, "%s is no address of a CUDA device", what);
+        return pc__fail(PC_ERR_INVALID, "%s is host memory; cudaMalloc takes the device's", what);
     if (is.type == cudaMemoryTypeDevice && is.device != device->number)
-        return pc__fail(PC_ERR_INVALID, "%s lies on CUDA device %d", what, is.device);
+        return pc__fail(PC_ERR_INVALID, "%s lies on CUDA device %d, not on %d", what, is.device,
+                        device->number);
     return PC_OK;
 }
 

@@ -223,7 +223,8 @@ static pc_status check_device(const pc__cuda_device *device, cudaStream_t queue)
     }
     PC__TRY_RETURN(pc__cuda_check(result, "cudaStreamGetDevice"));
     if (number != device->number)
-        return pc__fail(PC_ERR_INVALID, "the stream belongs to CUDA device %d", number);
+        return pc__fail(PC_ERR_INVALID, "the stream belongs to CUDA device %d, not to %d", number,
+                        device->number);
     return PC_OK;
 }
 

@@ -518,6 +518,9 @@ static pc_status check_far(const pc_plan *plan, const pc_attend_args *args)
     if ((uintptr_t)args->q % 16 || (uintptr_t)args->out % 16)
         return pc__fail(PC_ERR_INVALID, "pc_attend: %s is not 16-byte aligned",
                         (uintptr_t)args->q % 16 ? "q" : "out");
+    if ((uintptr_t)args->lse % sizeof *args->lse)
+        return pc__fail(PC_ERR_INVALID, "pc_attend: lse is not %zu-byte aligned",
+                        sizeof *args->lse);
     if ((args->stream || args->flags & PC_ATTEND_QUEUE) && !plan->backend->ops->attend_queued)
         return pc__fail(PC_ERR_UNSUPPORTED, "pc_attend: backend '%s' takes no stream of the caller",
                         plan->backend->ops->name);

@@ -325,20 +325,20 @@ static void foreign_things(void)
     CHECK_INT(cudaSetDevice(0), 0);
     pc_attend_args good = caller_args(&l, at.queue[0]), args = good;
     args.stream = stream;
-    refused(plan, &args, "the stream belongs to CUDA device 1");
+    refused(plan, &args, "the stream belongs to CUDA device 1, not to 0");
     args = good, args.q = memory;
-    refused(plan, &args, "q lies on CUDA device 1");
+    refused(plan, &args, "q lies on CUDA device 1, not on 0");
     args = good, args.out = memory;
     refused(plan, &args, "out lies on CUDA device 1");
     args = good, args.lse = memory;
     refused(plan, &args, "lse lies on CUDA device 1");
     args = good, args.lse = here;
-    refused(plan, &args, "lse is no address of a CUDA device");
+    refused(plan, &args, "lse is host memory");
     for (int used = 0; used < 2; used++) { /* 1: the plan has tables already */
         pages = l.pages[0], l.pages[0] = memory;
         refused(plan, &good, "CUDA device 1");
         l.pages[0] = l.h.pages[0];
-        refused(plan, &good, "is no address of a CUDA device");
+        refused(plan, &good, "is host memory");
         l.pages[0] = pages;
         CHECK_OK(caller_attend(plan, &l, at.queue[0]));
     }

@@ -1889,12 +1889,13 @@ impl Default for pc_rope {
 }
 
 /// Memory. With backend "cpu", all is host memory. With any other, pages\[i\], q, out and lse are
-/// addresses in the memory of the context's device, q and out aligned to 16 bytes; the list `pages`
-/// itself, rope, slopes and sinks are host memory, read before the call returns. For "cuda" that is
-/// memory of the device of the context, in its primary context, as the CUDA runtime uses it
-/// (cudaMalloc; cuMemAlloc with what cuDevicePrimaryCtxRetain gives as current context). Host memory
-/// and memory of another device are refused; an address beyond its memory ends the CUDA context, as
-/// in a kernel of your own. The calling thread's current device does not matter and stays.
+/// addresses in the memory of the context's device, q and out fp32 and aligned to 16 bytes, lse to
+/// 4; the list `pages` itself, rope, slopes and sinks are host memory, read before the call returns.
+/// For "cuda" that is memory of the device of the context, in its primary context, as the CUDA
+/// runtime uses it (cudaMalloc; cuMemAlloc with what cuDevicePrimaryCtxRetain gives as current
+/// context). Pageable host memory and memory of another device are refused; an address beyond its
+/// memory ends the CUDA context, as in a kernel of your own. The calling thread's current device
+/// does not matter and stays.
 ///
 /// Stream. For "cuda", `stream` is a `cudaStream_t` (CUstream) of that device, but none that is being
 /// captured; NULL is the legacy default stream, as everywhere in CUDA. The work begins after what
@@ -4049,8 +4050,8 @@ extern "C" {
     /// device, among others), [`PC_ERR_UNSUPPORTED`](crate::PC_ERR_UNSUPPORTED) (a stream, sinks, chunks or a dtype of q or out of a
     /// backend that takes none; a stream that is being captured), [`PC_ERR_NOMEM`](crate::PC_ERR_NOMEM), [`PC_ERR_INTERNAL`](crate::PC_ERR_INTERNAL) with
     /// what CUDA says. After an error results are undefined, and part of the work may still be queued;
-    /// the plan can be used again. Faults of the device that come later are returned by the next call of
-    /// the library or of CUDA, as [`PC_ERR_DEAD`](crate::PC_ERR_DEAD): then only free what there is.
+    /// the plan can be used again. Faults of the device that come later are returned by the next
+    /// [`pc_attend`](crate::pc_attend) or call of CUDA, as [`PC_ERR_DEAD`](crate::PC_ERR_DEAD): then only free what there is.
     pub fn pc_attend(plan: *mut pc_plan, args: *const pc_attend_args) -> pc_status;
     /// Joins partial results by their log-sum-exp (Hydragen, section 3.1; FlashInfer's `merge_states`),
     /// in fp32: on the host, wherever they come from, such as a device and this library. A row that saw

@@ -414,8 +414,8 @@ Returns [`PC_ERR_INVALID`](crate::Status::Invalid) ("cpu" and a stream or [`PC_A
 device, among others), [`PC_ERR_UNSUPPORTED`](crate::Status::Unsupported) (a stream, sinks, chunks or a dtype of q or out of a
 backend that takes none; a stream that is being captured), [`PC_ERR_NOMEM`](crate::Status::Nomem), [`PC_ERR_INTERNAL`](crate::Status::Internal) with
 what CUDA says. After an error results are undefined, and part of the work may still be queued;
-the plan can be used again. Faults of the device that come later are returned by the next call of
-the library or of CUDA, as [`PC_ERR_DEAD`](crate::Status::Dead): then only free what there is."##
+the plan can be used again. Faults of the device that come later are returned by the next
+[`pc_attend`](crate::sys::pc_attend) or call of CUDA, as [`PC_ERR_DEAD`](crate::Status::Dead): then only free what there is."##
     };
     (pc_merge) => {
         r##"By [`pc_merge`](crate::sys::pc_merge):

@@ -61,23 +61,30 @@ static pc_status reserve_lists(pc__kv_device *d, size_t pages)
     return pc__grow(&d->mem, (void **)&d->page, &d->page_capacity, pages, sizeof(*d->page));
 }
 
-pc_status pc__kv_device_add(pc__kv_device *d, size_t pages, size_t page_stride, size_t bytes,
-                            int zero)
+pc_status pc__kv_device_add(pc__kv_device *d, void *block, size_t bytes, size_t pages,
+                            size_t page_stride)
 {
-    pc_status status;
-    PC__TRY_RETURN(reserve_lists(d, d->pages + pages));
-    uint8_t *block = d->backend->ops->take(d->backend, bytes);
-    if (!block)
-        return PC_ERR_NOMEM;
-    if (zero && (status = pc__backend_zero(d->backend, block, bytes)) < 0) {
+    pc_status status = block ? reserve_lists(d, d->pages + pages) : PC_ERR_NOMEM;
+    if (status < 0) {
         d->backend->ops->give(d->backend, block);
         return status;
     }
     d->block[d->block_count] = block;
     d->block_bytes[d->block_count++] = bytes;
     for (size_t i = 0; i < pages; i++)
-        d->page[d->pages++] = block + i * page_stride;
+        d->page[d->pages++] = (uint8_t *)block + i * page_stride;
     return PC_OK;
+}
+
+static pc_status add_zeroed(pc__kv_device *d, size_t bytes, size_t pages, size_t page_stride)
+{
+    void *block = pc__kv_mirrors_take(d->backend, bytes);
+    pc_status status = block ? pc__backend_zero(d->backend, block, bytes) : PC_OK;
+    if (status < 0) {
+        d->backend->ops->give(d->backend, block);
+        return status;
+    }
+    return pc__kv_device_add(d, block, bytes, pages, page_stride);
 }
 
 pc_status pc__kv_device_grow(pc__kv *kv, size_t pages)
@@ -90,7 +97,7 @@ pc_status pc__kv_device_grow(pc__kv *kv, size_t pages)
         return PC_OK;
     if (__builtin_mul_overflow(pages - d->pages, each * layers, &bytes))
         return pc__fail(PC_ERR_NOMEM, "out of memory (%zu pages)", pages);
-    PC__TRY_RETURN(pc__kv_device_add(d, pages - d->pages, each * layers, bytes, 1));
+    PC__TRY_RETURN(add_zeroed(d, bytes, pages - d->pages, each * layers));
     kv->pages = d->pages;
     return PC_OK;
 }

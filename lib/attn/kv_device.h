@@ -54,9 +54,10 @@ pc_status pc__kv_device_zero(pc__kv *kv, size_t from, size_t to);
 /* A table without pages; `size`: of the struct that begins with it. */
 pc_status pc__kv_device_new(pc__kv_device **out, size_t size, pc__backend *backend,
                             size_t layer_stride);
-/* Adds `pages` pages in one block of `bytes`, `page_stride` bytes apart. zero: with zeros. */
-pc_status pc__kv_device_add(pc__kv_device *device, size_t pages, size_t page_stride, size_t bytes,
-                            int zero);
+/* Adds `pages` pages, `page_stride` bytes apart, in a block of `bytes` of the backend, which it
+ * gives back if it fails. NULL: there was no memory. */
+pc_status pc__kv_device_add(pc__kv_device *device, void *block, size_t bytes, size_t pages,
+                            size_t page_stride);
 size_t pc__kv_device_bytes(const pc__kv_device *device);
 /* zero: overwrites the pages first. NULL does nothing. */
 void pc__kv_device_free(pc__kv_device *device, int zero);

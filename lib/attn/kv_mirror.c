@@ -1,6 +1,8 @@
 /* The list of mirrors, their memory and contents. */
 #include "attn/kv_mirror.h"
 
+#include <time.h>
+
 #include "attn/backend.h"
 #include "attn/kv_device.h"
 
@@ -179,7 +181,8 @@ static pc_status new_mirror(pc__kv_mirror **out, pc__backend *backend, pc__kv *k
     pc__kv_device *device;
     keep_budget(backend, bytes);
     PC__TRY_RETURN(pc__kv_device_new(&device, sizeof **out, backend, pages * each));
-    pc_status status = pc__kv_device_add(device, pages, each, bytes, 0);
+    pc_status status = pc__kv_device_add(device, backend->ops->take(backend, bytes), bytes, pages,
+                                         each);
     if (status < 0) {
         pc__kv_device_free(device, 0);
         return status;
@@ -198,117 +201,194 @@ static pc_status claim_run(pc__backend *backend, pc__kv *kv)
     return pc__fail(PC_ERR_UNSUPPORTED, "K/V run: its pages are at the backend of another context");
 }
 
-/* Under `reserving`: nobody else makes mirrors. */
-static pc_status hold_run(pc__backend *backend, pc__kv *kv)
+/* Counts a holder of the run's mirror; NULL: there is none. Under the lock. */
+static pc__kv_mirror *add_holder(pc__kv_mirrors *all, const pc__kv *kv)
 {
-    pc__kv_mirrors *all = &backend->mirrors;
-    PC__TRY_RETURN(claim_run(backend, kv));
-    pthread_mutex_lock(&all->lock);
     pc__kv_mirror *m = mirror_of(kv);
     if (m && !m->holders++)
         remove_unused(all, m);
-    pthread_mutex_unlock(&all->lock);
-    if (m)
-        return PC_OK;
+    return m;
+}
+
+/* Makes a mirror, unless a thread that holds already has done so meanwhile. */
+static pc_status hold_new(pc__backend *backend, pc__kv *kv)
+{
+    pc__kv_mirrors *all = &backend->mirrors;
+    pc__kv_mirror *m;
     PC__TRY_RETURN(new_mirror(&m, backend, kv));
     pthread_mutex_lock(&all->lock);
-    m->holders = 1;
-    all->count++;
-    all->bytes += pc__kv_device_bytes(&m->device);
-    atomic_store_explicit(&kv->device, &m->device, memory_order_release);
+    int made = add_holder(all, kv) != NULL;
+    if (!made) {
+        m->holders = 1;
+        all->count++;
+        all->bytes += pc__kv_device_bytes(&m->device);
+        atomic_store_explicit(&kv->device, &m->device, memory_order_release);
+    }
     pthread_mutex_unlock(&all->lock);
+    if (made)
+        pc__kv_device_free(&m->device, 0);
     return PC_OK;
 }
 
-/* `ends`: of a whole hold, for which others may wait. */
-static void release_runs(pc__backend *backend, pc__kv *const *runs, size_t count, int ends)
+static pc_status hold_run(pc__backend *backend, pc__kv *kv)
 {
-    pc__kv_mirrors *all = &backend->mirrors;
+    PC__TRY_RETURN(claim_run(backend, kv));
+    pthread_mutex_lock(&backend->mirrors.lock);
+    const pc__kv_mirror *m = add_holder(&backend->mirrors, kv);
+    pthread_mutex_unlock(&backend->mirrors.lock);
+    return m ? PC_OK : hold_new(backend, kv);
+}
+
+static void release_runs(pc__kv_mirrors *all, pc__kv *const *runs, size_t count)
+{
     pthread_mutex_lock(&all->lock);
     for (size_t i = 0; i < count; i++)
         if (!--mirror_of(runs[i])->holders)
             add_unused(all, mirror_of(runs[i]));
     pc__kv_mirror *taken = take_oldest(all, over_budget(all, 0));
-    if (ends) {
-        all->holders--;
-        pthread_cond_broadcast(&all->changed);
-    }
     pthread_mutex_unlock(&all->lock);
     free_taken(taken);
 }
 
-void pc__kv_mirrors_release(pc__backend *backend, pc__kv *const *runs, size_t count)
+static pc_status try_to_hold(pc__kv_hold *hold, size_t bytes)
 {
-    if (pc__host_sees(backend))
-        return;
-    release_runs(backend, runs, count, 1);
-    holds_here--;
-}
-
-static pc_status try_to_hold(pc__backend *backend, pc__kv *const *runs, size_t count, size_t bytes,
-                             void **memory)
-{
+    pc__backend *backend = hold->backend;
     size_t held = 0;
     pc_status status = PC_OK;
-    if (!(*memory = backend->ops->take(backend, bytes)))
+    if (!(hold->memory = backend->ops->take(backend, bytes)))
         return PC_ERR_NOMEM;
-    while (held < count && (status = hold_run(backend, runs[held])) >= 0)
+    while (held < hold->count && (status = hold_run(backend, hold->runs[held])) >= 0)
         held++;
     if (status >= 0)
         return PC_OK;
-    release_runs(backend, runs, held, 0);
-    backend->ops->give(backend, *memory);
-    *memory = NULL;
+    release_runs(&backend->mirrors, hold->runs, held);
+    backend->ops->give(backend, hold->memory);
     return status;
 }
 
-/* Waits until there are fewer holders than `before`; 0: there was none to wait for. */
-static int await_release(pc__kv_mirrors *all, size_t before)
+static size_t count_holders(pc__kv_mirrors *all)
 {
     pthread_mutex_lock(&all->lock);
-    while (all->holders && all->holders >= before)
-        pthread_cond_wait(&all->changed, &all->lock);
-    int released = all->holders < before;
-    pthread_mutex_unlock(&all->lock);
-    return released;
-}
-
-static size_t count_holders(pc__kv_mirrors *all, size_t more)
-{
-    pthread_mutex_lock(&all->lock);
-    size_t holders = all->holders += more;
-    all->holds += more;
+    size_t holders = all->holders;
     pthread_mutex_unlock(&all->lock);
     return holders;
 }
 
-/* Nobody becomes a holder while this one waits, so that their number tells what it waits for. */
-static pc_status hold_or_wait(pc__backend *backend, pc__kv *const *runs, size_t count, size_t bytes,
-                              void **memory)
+/* Waits until there are fewer holders than `count`; 0: they stay. */
+static int await_fewer(pc__kv_mirrors *all, size_t count)
 {
-    pc__kv_mirrors *all = &backend->mirrors;
+    enum { PATIENCE = 60 }; /* seconds */
+    struct timespec end;
+    int waits = 1;
+    clock_gettime(CLOCK_REALTIME, &end);
+    end.tv_sec += PATIENCE;
+    pthread_mutex_lock(&all->lock);
+    while (count && all->holders >= count && waits)
+        waits = !pthread_cond_timedwait(&all->changed, &all->lock, &end);
+    int fewer = all->holders < count;
+    pthread_mutex_unlock(&all->lock);
+    return fewer;
+}
+
+/* Nobody who would have to wait becomes a holder meanwhile, so that their number tells what it
+ * waits for. */
+static pc_status hold_or_wait(pc__kv_hold *hold, size_t bytes, int waits)
+{
+    pc__kv_mirrors *all = &hold->backend->mirrors;
     pc_status status;
     size_t before;
+    if (hold->alone && !await_fewer(all, 1))
+        return pc__fail(PC_ERR_NOMEM, "other work on the device does not end");
     do {
-        before = count_holders(all, 0);
-        status = try_to_hold(backend, runs, count, bytes, memory);
-    } while (status == PC_ERR_NOMEM && !holds_here && await_release(all, before));
-    if (status >= 0) {
-        count_holders(all, 1);
-        holds_here++;
-    }
+        before = count_holders(all);
+        status = try_to_hold(hold, bytes);
+    } while (status == PC_ERR_NOMEM && waits && await_fewer(all, before));
     return status;
 }
 
-pc_status pc__kv_mirrors_hold(pc__backend *backend, pc__kv *const *runs, size_t count, size_t bytes,
-                              void **memory)
+static void begin_hold(pc__kv_hold *hold)
 {
-    if (pc__host_sees(backend))
-        return (*memory = backend->ops->take(backend, bytes)) ? PC_OK : PC_ERR_NOMEM;
-    pthread_mutex_lock(&backend->mirrors.reserving);
-    pc_status status = hold_or_wait(backend, runs, count, bytes, memory);
-    pthread_mutex_unlock(&backend->mirrors.reserving);
+    pc__kv_mirrors *all = &hold->backend->mirrors;
+    pthread_mutex_lock(&all->lock);
+    hold->crowded = all->holders > 0;
+    hold->number = ++all->holds;
+    all->holders++;
+    pthread_mutex_unlock(&all->lock);
+    holds_here++;
+}
+
+static pc_status hold_on_device(pc__kv_hold *hold, size_t bytes)
+{
+    pc__kv_mirrors *all = &hold->backend->mirrors;
+    int inner = holds_here > 0;
+    hold->alone &= !inner;
+    if (!inner)
+        pthread_mutex_lock(&all->reserving);
+    pc_status status = hold_or_wait(hold, bytes, !inner);
+    if (status >= 0)
+        begin_hold(hold);
+    if (!inner && (status < 0 || !hold->alone))
+        pthread_mutex_unlock(&all->reserving);
     return status;
+}
+
+pc_status pc__kv_mirrors_hold(pc__kv_hold *hold, pc__backend *backend, pc__kv *const *runs,
+                              size_t count, size_t bytes, int alone)
+{
+    pc_status status;
+    *hold = (pc__kv_hold){.backend = backend, .runs = runs, .count = count, .alone = alone};
+    if (pc__host_sees(backend))
+        status = (hold->memory = backend->ops->take(backend, bytes)) ? PC_OK : PC_ERR_NOMEM;
+    else
+        status = hold_on_device(hold, bytes);
+    if (status < 0)
+        *hold = (pc__kv_hold){NULL};
+    return status;
+}
+
+void *pc__kv_mirrors_take(pc__backend *backend, size_t bytes)
+{
+    pc__kv_mirrors *all = &backend->mirrors;
+    void *memory = backend->ops->take(backend, bytes);
+    size_t before;
+    if (memory || pc__host_sees(backend) || holds_here)
+        return memory;
+    pthread_mutex_lock(&all->reserving);
+    do {
+        before = count_holders(all);
+        memory = backend->ops->take(backend, bytes);
+    } while (!memory && await_fewer(all, before));
+    pthread_mutex_unlock(&all->reserving);
+    return memory;
+}
+
+static int end_hold(const pc__kv_hold *hold)
+{
+    pc__kv_mirrors *all = &hold->backend->mirrors;
+    pthread_mutex_lock(&all->lock);
+    int crowded = hold->crowded || all->holds != hold->number;
+    all->holders--;
+    pthread_cond_broadcast(&all->changed);
+    pthread_mutex_unlock(&all->lock);
+    holds_here--;
+    if (hold->alone)
+        pthread_mutex_unlock(&all->reserving);
+    return crowded;
+}
+
+int pc__kv_mirrors_release(pc__kv_hold *hold)
+{
+    pc__backend *backend = hold->backend;
+    int crowded = 0;
+    if (!backend)
+        return 0;
+    backend->ops->give(backend, hold->memory);
+    if (!pc__host_sees(backend)) {
+        release_runs(&backend->mirrors, hold->runs, hold->count);
+        crowded = end_hold(hold);
+    }
+    *hold = (pc__kv_hold){NULL};
+    return crowded;
 }
 
 /* ----------------------------------------------------------------- contents */
@@ -390,14 +470,13 @@ static void await_others(pc__kv_mirrors *all, pc__kv *const *runs, size_t count)
     pthread_mutex_unlock(&all->lock);
 }
 
-pc_status pc__kv_mirrors_fill(pc__backend *backend, pc__kv *const *runs, size_t count,
-                              int32_t layer)
+pc_status pc__kv_mirrors_fill(const pc__kv_hold *hold, int32_t layer)
 {
     int others;
     for (;;) {
-        PC__TRY_RETURN(fill_some(backend, runs, count, layer, &others));
+        PC__TRY_RETURN(fill_some(hold->backend, hold->runs, hold->count, layer, &others));
         if (!others)
             return PC_OK;
-        await_others(&backend->mirrors, runs, count);
+        await_others(&hold->backend->mirrors, hold->runs, hold->count);
     }
 }

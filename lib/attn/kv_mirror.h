@@ -37,18 +37,33 @@ typedef struct pc__kv_mirrors { /* of a backend */
 void pc__kv_mirrors_begin(pc__kv_mirrors *mirrors);
 void pc__kv_mirrors_end(pc__kv_mirrors *mirrors); /* there are none */
 
-/* Takes `bytes` of the backend and holds mirrors of runs of the host, all of it or, after an error,
- * nothing. Without memory for that, waits until other holders have released. Mirrors have no
- * contents at first. Each run stands in the list once, lives until the release, and does not grow.
- * *memory is the caller's. A thread that holds already does not wait. A backend whose memory the
- * host sees has no mirrors. Any thread. */
-pc_status pc__kv_mirrors_hold(pc__backend *backend, pc__kv *const *runs, size_t count, size_t bytes,
-                              void **memory);
-void pc__kv_mirrors_release(pc__backend *backend, pc__kv *const *runs, size_t count);
-/* Copies layers up to `layer` of held runs, of those that are not loading all layers; waits for the
- * copies, also for those of other threads. */
-pc_status pc__kv_mirrors_fill(pc__backend *backend, pc__kv *const *runs, size_t count,
-                              int32_t layer);
+typedef struct pc__kv_hold {
+    pc__backend *backend; /* NULL: not begun */
+    pc__kv *const *runs;  /* [count] */
+    size_t count;
+    void *memory;
+    int alone;       /* until the release nobody else holds */
+    int crowded;     /* others held when it began */
+    uint64_t number; /* of this hold */
+} pc__kv_hold;
+
+/* Takes `bytes` of the backend, and holds mirrors of runs of the host: all of it or, after an
+ * error, nothing. Without memory for that, waits until other holders have released. alone: waits
+ * until there are none, and keeps others waiting. A thread that holds already never waits; others
+ * give up after some time, in case that the holder waits for them. Mirrors have no contents at
+ * first. Each run stands in the list once, lives until the release, and does not grow. A backend
+ * whose memory the host sees has no mirrors. Any thread. */
+pc_status pc__kv_mirrors_hold(pc__kv_hold *hold, pc__backend *backend, pc__kv *const *runs,
+                              size_t count, size_t bytes, int alone);
+/* Gives all back, on the same thread; not begun: does nothing. 1: others held something meanwhile,
+ * so that there may be more memory alone. */
+int pc__kv_mirrors_release(pc__kv_hold *hold);
+/* Copies layers up to `layer` of the held runs, of those that are not loading all layers; waits for
+ * the copies, also for those of other threads. */
+pc_status pc__kv_mirrors_fill(const pc__kv_hold *hold, int32_t layer);
+
+/* `take` for memory beside holds, such as that of runs that grow: waits as a hold does. */
+void *pc__kv_mirrors_take(pc__backend *backend, size_t bytes);
 
 /* For `take` that has found no memory: drops mirrors of at least `bytes` together, or all that
  * nobody holds, or waits for another thread that does. 0: there was none. */

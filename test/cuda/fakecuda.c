@@ -1,7 +1,7 @@
 /* The backend "cuda" as a plug-in module for tests: on the fake device, whose kernels run on the
  * model of the machine. Any test program runs on it: PC_BACKEND=fakecuda, and PC_MODULES names the
  * module's folder. When the last of its contexts is freed, whatever was not given back and every
- * report of the model ends the program. */
+ * report of the model ends the program. PC_TEST_CUDA_MEMORY: bytes that a context may have. */
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -47,9 +47,10 @@ static void free_fake(pc__backend *backend)
 
 static pc_status open_locked(pc__backend **out, pc_context *context)
 {
+    const char *limit = getenv("PC_TEST_CUDA_MEMORY");
     if (!open_count)
         begin();
-    pc_status status = pc__cuda_backend_new(out, context, 0);
+    pc_status status = pc__cuda_backend_new(out, context, limit ? strtoull(limit, NULL, 10) : 0);
     if (status < 0) {
         if (!open_count)
             end();

@@ -150,8 +150,8 @@ static pc__floats *to_device(place *at, const float *from, size_t count)
 typedef struct run {
     pc__kv *host, *device; /* the same run, if it has a mirror */
     pc__kv *exact;         /* the values of `host` as fp32 */
-    pc__backend *mirrored; /* or NULL */
-    void *memory;          /* of the hold */
+    pc__kv_hold hold;      /* of its mirror, if it has one */
+    pc__kv **list;         /* what is held */
 } run;
 
 static void write_tokens(place *at, pc__kv *kv, size_t tokens, int holes)
@@ -206,19 +206,18 @@ static run new_run(place *at, pc__kv_shape shape, size_t tokens, int holes, int 
         r.device = move_run(at, r.host);
     } else {
         r.device = pc__kv_ref(r.host);
-        r.mirrored = &at->cuda.base;
-        CHECK_OK(pc__kv_mirrors_hold(r.mirrored, &r.host, 1, 1, &r.memory));
-        CHECK_OK(pc__kv_mirrors_fill(r.mirrored, &r.host, 1, LAYERS - 1));
+        r.list = malloc(sizeof(*r.list));
+        *r.list = r.host;
+        CHECK_OK(pc__kv_mirrors_hold(&r.hold, &at->cuda.base, r.list, 1, 1, 0));
+        CHECK_OK(pc__kv_mirrors_fill(&r.hold, LAYERS - 1));
     }
     return r;
 }
 
 static void free_run(run r)
 {
-    if (r.mirrored) {
-        pc__kv_mirrors_release(r.mirrored, &r.host, 1);
-        r.mirrored->ops->give(r.mirrored, r.memory);
-    }
+    pc__kv_mirrors_release(&r.hold);
+    free(r.list);
     pc__kv_unref(r.host);
     pc__kv_unref(r.device);
     pc__kv_unref(r.exact);

@@ -51,32 +51,22 @@ static int has_mirror(const pc__kv *kv)
     return atomic_load(&((pc__kv *)(uintptr_t)kv)->device) != NULL;
 }
 
-/* A hold, and what it is of. */
-typedef struct hold {
-    pc__backend *backend;
-    pc__kv **runs;
-    size_t count;
-    void *memory;
-} hold;
-
-static pc_status begin(hold *h, pc__backend *backend, pc__kv **runs, size_t count)
+static pc_status begin(pc__kv_hold *h, pc__backend *backend, pc__kv **runs, size_t count)
 {
-    *h = (hold){backend, runs, count, NULL};
-    return pc__kv_mirrors_hold(backend, runs, count, 8, &h->memory);
+    return pc__kv_mirrors_hold(h, backend, runs, count, 8, 0);
 }
 
-static void end(hold *h)
+static void end(pc__kv_hold *h)
 {
-    h->backend->ops->give(h->backend, h->memory);
-    pc__kv_mirrors_release(h->backend, h->runs, h->count);
+    pc__kv_mirrors_release(h);
 }
 
 static void hold_shortly(pc__backend *backend, pc__kv **runs, size_t count)
 {
-    hold h;
+    pc__kv_hold h;
     if (!CHECK_OK(begin(&h, backend, runs, count)))
         return;
-    CHECK_OK(pc__kv_mirrors_fill(backend, runs, count, LAYERS - 1));
+    CHECK_OK(pc__kv_mirrors_fill(&h, LAYERS - 1));
     for (size_t i = 0; i < count; i++)
         CHECK(equals(runs[i], LAYERS - 1));
     end(&h);
@@ -87,7 +77,7 @@ static void dropped_by_age(pc_context *context)
 {
     short_backend b;
     pc__kv *run[5];
-    hold h, other;
+    pc__kv_hold h, other;
     short_open(&b, context, 3 * run_bytes() + 100);
     for (int i = 0; i < 5; i++)
         run[i] = new_run(&context->mem, (float)i + 1);
@@ -106,7 +96,7 @@ static void dropped_by_age(pc_context *context)
     CHECK(has_mirror(run[0]) && has_mirror(run[1]) && has_mirror(run[2]) && !has_mirror(run[3]));
     CHECK_STATUS(begin(&other, &b.base, run + 1, 3), PC_ERR_NOMEM); /* one too many, with 0 */
     CHECK_ERROR_HAS("out of memory");
-    CHECK(!other.memory && has_mirror(run[0]));
+    CHECK(!other.backend && !other.memory && has_mirror(run[0]));
     CHECK_INT(b.base.mirrors.holders, 1);
     end(&h);
     void *all = short_take(&b.base, 3 * run_bytes()); /* any memory, not only mirrors' */
@@ -123,7 +113,7 @@ static void with_their_runs(pc_context *context)
 {
     short_backend b, c;
     pc__kv *run[3];
-    hold h;
+    pc__kv_hold h;
     short_open(&b, context, 0);
     short_open(&c, context, 0);
     for (int i = 0; i < 3; i++)
@@ -173,23 +163,23 @@ static void layers(pc_context *context)
     pc__layer_stream loading = {arrives};
     short_backend b;
     pc__kv *run[2] = {new_run(&context->mem, 1), new_run(&context->mem, 2)};
-    hold h;
+    pc__kv_hold h;
     short_open(&b, context, 0);
     CHECK_OK(begin(&h, &b.base, run, 2));
     atomic_store(&run[1]->stream, &loading);
-    CHECK_OK(pc__kv_mirrors_fill(&b.base, run, 2, 0));
+    CHECK_OK(pc__kv_mirrors_fill(&h, 0));
     CHECK_INT(atomic_load(&b.copies), LAYERS + 1); /* all of the first, one of the other */
     CHECK(equals(run[0], LAYERS - 1) && equals(run[1], 0) && !equals(run[1], 1));
     b.fail_copy = atomic_load(&b.copies) + 1;
-    CHECK_STATUS(pc__kv_mirrors_fill(&b.base, run, 2, 1), PC_ERR_IO);
+    CHECK_STATUS(pc__kv_mirrors_fill(&h, 1), PC_ERR_IO);
     CHECK(!equals(run[1], 1));
-    CHECK_OK(pc__kv_mirrors_fill(&b.base, run, 2, 1)); /* once more */
+    CHECK_OK(pc__kv_mirrors_fill(&h, 1)); /* once more */
     CHECK(equals(run[1], 1) && !equals(run[1], 2));
     atomic_store(&run[1]->stream, NULL);
-    CHECK_OK(pc__kv_mirrors_fill(&b.base, run, 2, 2));
+    CHECK_OK(pc__kv_mirrors_fill(&h, 2));
     CHECK(equals(run[1], 2));
     size_t copies = atomic_load(&b.copies);
-    CHECK_OK(pc__kv_mirrors_fill(&b.base, run, 2, 2));
+    CHECK_OK(pc__kv_mirrors_fill(&h, 2));
     CHECK_INT(atomic_load(&b.copies), copies);
     end(&h);
     pc__kv_unref(run[0]);
@@ -201,14 +191,14 @@ static void empty_runs(pc_context *context)
 {
     short_backend b;
     pc__kv *run = NULL;
-    hold h;
+    pc__kv_hold h;
     short_open(&b, context, 0);
     CHECK_OK(pc__kv_new(&run, &context->mem, &shape, 0));
     CHECK_OK(begin(&h, &b.base, &run, 1));
-    CHECK_OK(pc__kv_mirrors_fill(&b.base, &run, 1, LAYERS - 1));
+    CHECK_OK(pc__kv_mirrors_fill(&h, LAYERS - 1));
     end(&h);
     CHECK_OK(begin(&h, &b.base, NULL, 0)); /* a pass that reads none */
-    CHECK_OK(pc__kv_mirrors_fill(&b.base, NULL, 0, LAYERS - 1));
+    CHECK_OK(pc__kv_mirrors_fill(&h, LAYERS - 1));
     end(&h);
     CHECK(pc__kv_mirrors_drop(&b.base, 1) && !pc__kv_mirrors_drop(&b.base, 1));
     pc__kv_unref(run);
@@ -264,11 +254,11 @@ static void *work(void *arg)
     pc_test_rng rng = {atomic_fetch_add(&seeds, 1)};
     for (int i = 0; i < ROUNDS; i++) {
         pc__kv *runs[3];
-        hold h;
+        pc__kv_hold h;
         size_t count = choose(w, &rng, runs);
         int good = begin(&h, &w->b.base, runs, count) == PC_OK;
         if (good) {
-            good &= pc__kv_mirrors_fill(&w->b.base, runs, count, LAYERS - 1) == PC_OK;
+            good &= pc__kv_mirrors_fill(&h, LAYERS - 1) == PC_OK;
             for (size_t r = 0; r < count; r++)
                 good &= equals(runs[r], LAYERS - 1);
             end(&h);
@@ -292,10 +282,9 @@ typedef struct filler {
 static void *fill(void *arg)
 {
     filler *f = arg;
-    hold h;
+    pc__kv_hold h;
     int good = begin(&h, f->backend, f->run, 1) == PC_OK
-               && pc__kv_mirrors_fill(f->backend, f->run, 1, LAYERS - 1) == PC_OK
-               && equals(f->run[0], LAYERS - 1);
+               && pc__kv_mirrors_fill(&h, LAYERS - 1) == PC_OK && equals(f->run[0], LAYERS - 1);
     atomic_store(&f->state, good ? 1 : 2);
     end(&h);
     return NULL;
@@ -328,7 +317,7 @@ static void waits_for_release(pc_context *context)
     pc__kv *run[2] = {new_run(&context->mem, 1), new_run(&context->mem, 2)};
     filler f = {&b.base, &run[1], 0};
     pthread_t thread;
-    hold h;
+    pc__kv_hold h;
     short_open(&b, context, run_bytes() + 100);
     CHECK_OK(begin(&h, &b.base, run, 1));
     pthread_create(&thread, NULL, fill, &f);
@@ -340,6 +329,81 @@ static void waits_for_release(pc_context *context)
     CHECK(!has_mirror(run[0]));
     pc__kv_unref(run[0]);
     pc__kv_unref(run[1]);
+    short_close(&b);
+}
+
+/* A thread that holds begins a second hold, as a callback of a pass may, while another thread waits
+ * for its memory: it does not wait for that one. */
+static void inner_holds(pc_context *context)
+{
+    short_backend b;
+    pc__kv *run[3];
+    pthread_t thread;
+    pc__kv_hold h, inner;
+    short_open(&b, context, 2 * run_bytes() + 100);
+    for (int i = 0; i < 3; i++)
+        run[i] = new_run(&context->mem, (float)i + 1);
+    filler f = {&b.base, &run[1], 0};
+    CHECK_OK(begin(&h, &b.base, run, 1));
+    void *rest = short_take(&b.base, run_bytes() - 20); /* none is left for another run */
+    pthread_create(&thread, NULL, fill, &f);
+    nanosleep(&(struct timespec){0, 20000000}, NULL);
+    CHECK_STATUS(begin(&inner, &b.base, run, 3), PC_ERR_NOMEM);
+    CHECK_OK(begin(&inner, &b.base, run, 1));
+    CHECK_OK(pc__kv_mirrors_fill(&inner, LAYERS - 1));
+    CHECK_INT(atomic_load(&f.state), 0);
+    CHECK(pc__kv_mirrors_release(&inner));
+    CHECK_OK(pc__kv_mirrors_hold(&inner, &b.base, run, 1, 8, 1)); /* it cannot be alone */
+    CHECK(!inner.alone);
+    pc__kv_mirrors_release(&inner);
+    short_give(&b.base, rest);
+    end(&h);
+    pthread_join(thread, NULL);
+    CHECK_INT(atomic_load(&f.state), 1);
+    for (int i = 0; i < 3; i++)
+        pc__kv_unref(run[i]);
+    short_close(&b);
+}
+
+/* Who holds alone waits for others, and they wait for it. */
+static void holds_alone(pc_context *context)
+{
+    short_backend b;
+    pc__kv *run[2] = {new_run(&context->mem, 1), new_run(&context->mem, 2)};
+    filler f = {&b.base, &run[1], 0};
+    pthread_t thread;
+    pc__kv_hold h;
+    short_open(&b, context, 0);
+    b.slow = 1;
+    CHECK_OK(pc__kv_mirrors_hold(&h, &b.base, run, 1, 8, 1));
+    pthread_create(&thread, NULL, fill, &f);
+    nanosleep(&(struct timespec){0, 20000000}, NULL);
+    CHECK_INT(atomic_load(&f.state), 0);
+    CHECK(h.alone && !pc__kv_mirrors_release(&h)); /* nobody held meanwhile */
+    while (!atomic_load(&b.copies))
+        nanosleep(&(struct timespec){0, 100000}, NULL);
+    CHECK_OK(pc__kv_mirrors_hold(&h, &b.base, run, 1, 8, 1));
+    CHECK_INT(atomic_load(&f.state), 1); /* it has ended */
+    CHECK(!pc__kv_mirrors_release(&h));
+    pthread_join(thread, NULL);
+    pc__kv_unref(run[0]);
+    pc__kv_unref(run[1]);
+    short_close(&b);
+}
+
+/* Whether others had memory meanwhile: before, after, and both. */
+static void crowded(pc_context *context)
+{
+    short_backend b;
+    pc__kv_hold h, other;
+    short_open(&b, context, 0);
+    CHECK_OK(begin(&h, &b.base, NULL, 0));
+    CHECK(!pc__kv_mirrors_release(&h));
+    CHECK_OK(begin(&other, &b.base, NULL, 0));
+    CHECK_OK(begin(&h, &b.base, NULL, 0));
+    CHECK(pc__kv_mirrors_release(&other)); /* `h` came */
+    CHECK(pc__kv_mirrors_release(&h));     /* `other` was there */
+    CHECK(!pc__kv_mirrors_release(&h));    /* not begun */
     short_close(&b);
 }
 
@@ -391,7 +455,7 @@ static void dropped_while_freed(pc_context *context)
     pthread_create(&thread, NULL, drop_always, &d);
     for (int i = 0; i < TIMES; i++) {
         pc__kv *run[4];
-        hold h;
+        pc__kv_hold h;
         for (int r = 0; r < 4; r++)
             CHECK_OK(pc__kv_new(&run[r], &context->mem, &shape, 1));
         CHECK_OK(begin(&h, &b.base, run, 4));
@@ -415,7 +479,7 @@ static void failures(void)
         pc_context *context = pc_test_counted_context(&memory, 1);
         pc__kv *run[2] = {new_run(&context->mem, 1), new_run(&context->mem, 2)};
         short_backend b;
-        hold h;
+        pc__kv_hold h;
         short_open(&b, context, 0);
         uint64_t before = memory.calls;
         memory.fail_at = fail ? before + fail : 0;
@@ -445,6 +509,9 @@ int main(void)
         empty_runs(context);
         filled_together(context);
         waits_for_release(context);
+        inner_holds(context);
+        holds_alone(context);
+        crowded(context);
         many_threads(context);
         dropped_while_freed(context);
     }

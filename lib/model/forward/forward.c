@@ -216,12 +216,10 @@ pc_status pc__reserve_work(pc__forward_work *work, size_t floats)
 {
     const pc_allocator *mem = &work->native->context->mem;
     pc__backend *backend = work->native->backend;
-    void *slab;
     PC__TRY_RETURN(backend->ops->stream_new(&work->stream, backend));
-    PC__TRY_RETURN(pc__kv_mirrors_hold(backend, work->mirrored, work->mirrored_count,
-                                       floats * sizeof(float), &slab));
-    work->slab = slab;
-    work->holds = 1;
+    PC__TRY_RETURN(pc__kv_mirrors_hold(&work->hold, backend, work->mirrored, work->mirrored_count,
+                                       floats * sizeof(float), work->alone));
+    work->slab = work->hold.memory;
     work->runs = pc__calloc(mem, work->capacity, sizeof(*work->runs));
     work->slots = pc__calloc(mem, work->capacity, sizeof *work->slots);
     work->rope_positions = pc__calloc(mem, work->capacity, sizeof *work->rope_positions);
@@ -232,15 +230,16 @@ pc_status pc__reserve_work(pc__forward_work *work, size_t floats)
                : PC_ERR_NOMEM;
 }
 
-void pc__release_work(pc__forward_work *work)
+int pc__release_work(pc__forward_work *work)
 {
     const pc_allocator *mem = &work->native->context->mem;
     pc__backend *backend = work->native->backend;
-    backend->ops->give(backend, work->slab);
+    int crowded;
+    if (!work->hold.backend)
+        backend->ops->give(backend, work->slab);
     if (work->stream)
         backend->ops->stream_free(work->stream);
-    if (work->holds)
-        pc__kv_mirrors_release(backend, work->mirrored, work->mirrored_count);
+    crowded = pc__kv_mirrors_release(&work->hold);
     pc__free(mem, work->streams);
     pc__free(mem, work->mirrored);
     pc__free(mem, work->runs);
@@ -251,6 +250,7 @@ void pc__release_work(pc__forward_work *work)
     pc__free(mem, work->lanes);
     pc__expand_free(work);
     pc__rope_free(mem, work->own_rope);
+    return crowded;
 }
 
 static uint64_t pass_length(const pc__pass *pass)
@@ -353,9 +353,9 @@ static pc_status check_kind(const pc__native *native, const pc__pass *pass)
     return PC_OK;
 }
 
-pc_status pc__forward(const pc_model *model, const pc__pass *pass)
+static pc_status run_pass(const pc_model *model, const pc__pass *pass, int alone, int *crowded)
 {
-    pc__forward_work work = {0};
+    pc__forward_work work = {.alone = alone};
     size_t count = pass->attend.count;
     pc__pass without_maps;
     uint64_t regime;
@@ -381,6 +381,17 @@ pc_status pc__forward(const pc_model *model, const pc__pass *pass)
     lay_out_work(&work, work.slab);
     status = run_blocks(&work);
 done:
-    pc__release_work(&work);
+    *crowded = pc__release_work(&work);
+    return status;
+}
+
+/* A pass that has found no memory beside others runs again without them, unless somebody has seen
+ * what it did. */
+pc_status pc__forward(const pc_model *model, const pc__pass *pass)
+{
+    int crowded = 0;
+    pc_status status = run_pass(model, pass, 0, &crowded);
+    if (status == PC_ERR_NOMEM && crowded && !pass->trace && !pass->maps)
+        status = run_pass(model, pass, 1, &crowded);
     return status;
 }

@@ -82,5 +82,5 @@ pc_status pc__await_runs(const pc__forward_work *work, int32_t l)
     for (size_t i = 0; i < work->stream_count; i++)
         if (needs_all || sees(work, &layer, work->streams[i]))
             PC__TRY_RETURN(work->streams[i]->await(work->streams[i], (size_t)l));
-    return pc__kv_mirrors_fill(work->native->backend, work->mirrored, work->mirrored_count, l);
+    return pc__kv_mirrors_fill(&work->hold, l);
 }

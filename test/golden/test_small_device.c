@@ -211,6 +211,8 @@ static void run_all(world *w, const char *shape, size_t count)
     w->schedules = calloc(count, sizeof *w->schedules);
     w->count = count;
     w->context = pc_test_counted_context(&w->memory, 2);
+    if (!w->context)
+        exit(pc_test_end());
     w->backend = pc__backend_of(w->context);
     CHECK_OK(pc_model_new_shape(&w->model, w->context, shape, 5, NULL));
     run_groups(w, 0, quarter);

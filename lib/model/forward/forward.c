@@ -391,7 +391,7 @@ pc_status pc__forward(const pc_model *model, const pc__pass *pass)
 {
     int crowded = 0;
     pc_status status = run_pass(model, pass, 0, &crowded);
-    if (status == PC_ERR_NOMEM && crowded && !pass->trace && !pass->maps)
+    if (status == PC_ERR_NOMEM && crowded && !pass->trace && !pass->maps && !pass->choose_map)
         status = run_pass(model, pass, 1, &crowded);
     return status;
 }

@@ -55,9 +55,11 @@ static pc__cuda_sampling *list_rows(pc__stream *stream, const pc__draws *draws, 
         changes += draws->list[i].change_count;
     *bytes = draws->count * sizeof(pc__cuda_sampling) + changes * sizeof(pc__logit_change);
     pc__cuda_sampling *rows = pc__cuda_host_list(stream, *bytes, 1);
-    uint8_t *to = (uint8_t *)(rows + draws->count);
     changes = *changed = 0;
-    for (size_t i = 0; rows && i < draws->count; i++) {
+    if (!rows)
+        return NULL;
+    uint8_t *to = (uint8_t *)(rows + draws->count);
+    for (size_t i = 0; i < draws->count; i++) {
         const pc__draw *draw = &draws->list[i];
         size_t size = draw->change_count * sizeof *draw->changes;
         if (size)

@@ -57,9 +57,9 @@ static inline void *short_take(pc__backend *backend, size_t bytes)
 
 static inline void short_give(pc__backend *backend, void *memory)
 {
-    short_part *part = (short_part *)(void *)((uint8_t *)memory - offsetof(short_part, memory));
     if (!memory)
         return;
+    short_part *part = (short_part *)(void *)((uint8_t *)memory - offsetof(short_part, memory));
     atomic_fetch_sub(&((short_backend *)backend)->used, part->bytes);
     memset(memory, 0xee, part->bytes);
     free(part);

@@ -49,8 +49,9 @@ static void load(const char *path, int round)
     FUNCTION(pc_plugin_get);
     pc_plugin_info info = PC_PLUGIN_INFO_INIT;
     for (size_t i = 0; pc_plugin_get_.call(i, &info) == PC_OK; i++)
-        check(info.state == PC_PLUGIN_LOADED || info.state == PC_PLUGIN_NOT_BUILT, round,
-              info.reason);
+        check(info.state == PC_PLUGIN_LOADED || info.state == PC_PLUGIN_NOT_BUILT
+                  || strstr(info.reason, "NVIDIA driver"), /* the module cuda, without a GPU */
+              round, info.reason);
     use_remote(library, round);
     check(!dlclose(library), round, "not closed");
     check(!dlopen(path, RTLD_NOW | RTLD_NOLOAD), round, "still there");

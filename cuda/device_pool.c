@@ -45,17 +45,13 @@ static pool_part *remove_idle(pc__cuda_pool *pool, size_t index)
     return part;
 }
 
-/* The smallest idle part that is large enough, but not more than twice as large; NULL: none. */
+/* An idle part of exactly this size, so that nobody holds more than he needs; NULL: none. */
 static pool_part *find_idle(pc__cuda_pool *pool, size_t bytes)
 {
-    size_t best = pool->idle_count;
-    for (size_t i = 0; i < pool->idle_count; i++) {
-        size_t size = pool->idle[i]->bytes;
-        if (size >= bytes && size / 2 <= bytes
-            && (best == pool->idle_count || size < pool->idle[best]->bytes))
-            best = i;
-    }
-    return best < pool->idle_count ? remove_idle(pool, best) : NULL;
+    for (size_t i = pool->idle_count; i-- > 0;)
+        if (pool->idle[i]->bytes == bytes)
+            return remove_idle(pool, i);
+    return NULL;
 }
 
 /* On the device. */

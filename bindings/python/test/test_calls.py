@@ -227,7 +227,7 @@ class Async(unittest.TestCase):
                     beats += 1
                     await asyncio.sleep(0.001)
             task = asyncio.create_task(beat())
-            both = await asyncio.gather(*(self.collect(max_tokens=30, ignore_end=True)
+            both = await asyncio.gather(*(self.collect(max_tokens=300, ignore_end=True)
                                           for _ in range(2)))
             task.cancel()
             return beats, both

@@ -78,7 +78,7 @@ pc_status pc__kv_device_add(pc__kv_device *d, void *block, size_t bytes, size_t 
 
 static pc_status add_zeroed(pc__kv_device *d, size_t bytes, size_t pages, size_t page_stride)
 {
-    void *block = pc__kv_mirrors_take(d->backend, bytes);
+    void *block = d->backend->ops->take(d->backend, bytes);
     pc_status status = block ? pc__backend_zero(d->backend, block, bytes) : PC_OK;
     if (status < 0) {
         d->backend->ops->give(d->backend, block);

@@ -18,14 +18,12 @@ struct pc__kv_mirror {
 
 void pc__kv_mirrors_begin(pc__kv_mirrors *mirrors)
 {
-    pthread_mutex_init(&mirrors->reserving, NULL);
     pthread_mutex_init(&mirrors->lock, NULL);
     pthread_cond_init(&mirrors->changed, NULL);
 }
 
 void pc__kv_mirrors_end(pc__kv_mirrors *mirrors)
 {
-    pthread_mutex_destroy(&mirrors->reserving);
     pthread_mutex_destroy(&mirrors->lock);
     pthread_cond_destroy(&mirrors->changed);
 }
@@ -171,8 +169,6 @@ void pc__kv_mirror_free(pc__kv *kv)
 
 /* ----------------------------------------------------------------- holds */
 
-static _Thread_local size_t holds_here; /* of this thread: it would wait for itself */
-
 /* A mirror with memory, which is not in the list. */
 static pc_status new_mirror(pc__kv_mirror **out, pc__backend *backend, pc__kv *kv)
 {
@@ -266,16 +262,40 @@ static pc_status try_to_hold(pc__kv_hold *hold, size_t bytes)
     return status;
 }
 
-static size_t count_holders(pc__kv_mirrors *all)
+pc_status pc__kv_mirrors_hold(pc__kv_hold *hold, pc__backend *backend, pc__kv *const *runs,
+                              size_t count, size_t bytes)
 {
-    pthread_mutex_lock(&all->lock);
-    size_t holders = all->holders;
-    pthread_mutex_unlock(&all->lock);
-    return holders;
+    *hold = (pc__kv_hold){.backend = backend, .runs = runs, .count = count};
+    if (pc__host_sees(backend))
+        hold->count = 0;
+    pc_status status = try_to_hold(hold, bytes);
+    if (status < 0)
+        *hold = (pc__kv_hold){NULL};
+    return status;
 }
 
-/* Waits until there are fewer holders than `count`; 0: they stay. */
-static int await_fewer(pc__kv_mirrors *all, size_t count)
+void pc__kv_mirrors_release(pc__kv_hold *hold)
+{
+    pc__backend *backend = hold->backend;
+    if (!backend)
+        return;
+    backend->ops->give(backend, hold->memory);
+    if (hold->count)
+        release_runs(&backend->mirrors, hold->runs, hold->count);
+    *hold = (pc__kv_hold){NULL};
+}
+
+/* ----------------------------------------------------------------- work */
+
+static _Thread_local int works_here; /* this thread: it would wait for itself */
+
+static int may_begin(const pc__kv_mirrors *all, int alone)
+{
+    return alone ? !all->working : !all->alone;
+}
+
+/* Returns the number of this work. */
+static uint64_t begin_work(pc__kv_mirrors *all, int alone, int *crowded)
 {
     enum { PATIENCE = 60 }; /* seconds */
     struct timespec end;
@@ -283,112 +303,45 @@ static int await_fewer(pc__kv_mirrors *all, size_t count)
     clock_gettime(CLOCK_REALTIME, &end);
     end.tv_sec += PATIENCE;
     pthread_mutex_lock(&all->lock);
-    while (count && all->holders >= count && waits)
+    all->alone += alone != 0;
+    while (!may_begin(all, alone) && waits)
         waits = !pthread_cond_timedwait(&all->changed, &all->lock, &end);
-    int fewer = all->holders < count;
+    *crowded = all->working++ > 0;
+    uint64_t number = ++all->works;
     pthread_mutex_unlock(&all->lock);
-    return fewer;
+    works_here = 1;
+    return number;
 }
 
-/* Nobody who would have to wait becomes a holder meanwhile, so that their number tells what it
- * waits for. */
-static pc_status hold_or_wait(pc__kv_hold *hold, size_t bytes, int waits)
+static void end_work(pc__kv_mirrors *all, int alone, uint64_t number, int *crowded)
 {
-    pc__kv_mirrors *all = &hold->backend->mirrors;
-    pc_status status;
-    size_t before;
-    if (hold->alone && !await_fewer(all, 1))
-        return pc__fail(PC_ERR_NOMEM, "other work on the device does not end");
-    do {
-        before = count_holders(all);
-        status = try_to_hold(hold, bytes);
-    } while (status == PC_ERR_NOMEM && waits && await_fewer(all, before));
-    return status;
-}
-
-static void begin_hold(pc__kv_hold *hold)
-{
-    pc__kv_mirrors *all = &hold->backend->mirrors;
+    works_here = 0;
     pthread_mutex_lock(&all->lock);
-    hold->crowded = all->holders > 0;
-    hold->number = ++all->holds;
-    all->holders++;
-    pthread_mutex_unlock(&all->lock);
-    holds_here++;
-}
-
-static pc_status hold_on_device(pc__kv_hold *hold, size_t bytes)
-{
-    pc__kv_mirrors *all = &hold->backend->mirrors;
-    int inner = holds_here > 0;
-    hold->alone &= !inner;
-    if (!inner)
-        pthread_mutex_lock(&all->reserving);
-    pc_status status = hold_or_wait(hold, bytes, !inner);
-    if (status >= 0)
-        begin_hold(hold);
-    if (!inner && (status < 0 || !hold->alone))
-        pthread_mutex_unlock(&all->reserving);
-    return status;
-}
-
-pc_status pc__kv_mirrors_hold(pc__kv_hold *hold, pc__backend *backend, pc__kv *const *runs,
-                              size_t count, size_t bytes, int alone)
-{
-    pc_status status;
-    *hold = (pc__kv_hold){.backend = backend, .runs = runs, .count = count, .alone = alone};
-    if (pc__host_sees(backend))
-        status = (hold->memory = backend->ops->take(backend, bytes)) ? PC_OK : PC_ERR_NOMEM;
-    else
-        status = hold_on_device(hold, bytes);
-    if (status < 0)
-        *hold = (pc__kv_hold){NULL};
-    return status;
-}
-
-void *pc__kv_mirrors_take(pc__backend *backend, size_t bytes)
-{
-    pc__kv_mirrors *all = &backend->mirrors;
-    void *memory = backend->ops->take(backend, bytes);
-    size_t before;
-    if (memory || pc__host_sees(backend) || holds_here)
-        return memory;
-    pthread_mutex_lock(&all->reserving);
-    do {
-        before = count_holders(all);
-        memory = backend->ops->take(backend, bytes);
-    } while (!memory && await_fewer(all, before));
-    pthread_mutex_unlock(&all->reserving);
-    return memory;
-}
-
-static int end_hold(const pc__kv_hold *hold)
-{
-    pc__kv_mirrors *all = &hold->backend->mirrors;
-    pthread_mutex_lock(&all->lock);
-    int crowded = hold->crowded || all->holds != hold->number;
-    all->holders--;
+    all->working--;
+    all->alone -= alone != 0;
+    *crowded |= all->works != number;
     pthread_cond_broadcast(&all->changed);
     pthread_mutex_unlock(&all->lock);
-    holds_here--;
-    if (hold->alone)
-        pthread_mutex_unlock(&all->reserving);
-    return crowded;
 }
 
-int pc__kv_mirrors_release(pc__kv_hold *hold)
+static pc_status work_once(pc__kv_mirrors *all, pc_status (*run)(void *), void *work, int alone,
+                           int *crowded)
 {
-    pc__backend *backend = hold->backend;
-    int crowded = 0;
-    if (!backend)
-        return 0;
-    backend->ops->give(backend, hold->memory);
-    if (!pc__host_sees(backend)) {
-        release_runs(&backend->mirrors, hold->runs, hold->count);
-        crowded = end_hold(hold);
-    }
-    *hold = (pc__kv_hold){NULL};
-    return crowded;
+    uint64_t number = begin_work(all, alone, crowded);
+    pc_status status = run(work);
+    end_work(all, alone, number, crowded);
+    return status;
+}
+
+pc_status pc__kv_mirrors_work(pc__backend *backend, pc_status (*run)(void *), void *work, int once)
+{
+    int crowded;
+    if (pc__host_sees(backend) || works_here)
+        return run(work);
+    pc_status status = work_once(&backend->mirrors, run, work, 0, &crowded);
+    if (status == PC_ERR_NOMEM && crowded && !once)
+        status = work_once(&backend->mirrors, run, work, 1, &crowded);
+    return status;
 }
 
 /* ----------------------------------------------------------------- contents */

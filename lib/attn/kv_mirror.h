@@ -6,12 +6,12 @@
  * `take` drops mirrors, the one whose last hold ended first before others, and tries again. A
  * mirror also goes with its run.
  *
- * Locks. `reserving`: one thread at a time takes what a pass needs, so that no two have half of it
- * each; one that waits for memory keeps its turn, and has nothing else. `lock` is the inner one,
- * and held for a moment only. Copies are made without locks: the mirror is `busy` meanwhile.
+ * Nobody waits for memory with memory in his hands. Instead, *work* that has found none beside other
+ * work gives back what it has, and runs again when nothing else does.
  *
- * Who sets pc__kv.device of a mirror to NULL owns the mirror: the last reference to the run does
- * that without a lock, others under `lock`. A run stays as long as its mirror is in a list. */
+ * `lock` is held for a moment only. Copies are made without it: the mirror is `busy` meanwhile. Who
+ * sets pc__kv.device of a mirror to NULL owns the mirror: the last reference to the run does that
+ * without a lock, others under `lock`. A run stays as long as its mirror is in a list. */
 #ifndef PC_ATTN_KV_MIRROR_H
 #define PC_ATTN_KV_MIRROR_H
 
@@ -22,16 +22,17 @@
 typedef struct pc__kv_mirror pc__kv_mirror;
 
 typedef struct pc__kv_mirrors { /* of a backend */
-    pthread_mutex_t reserving, lock;
-    /* a mirror is no longer busy, a holder has released, or memory has been given back */
+    pthread_mutex_t lock;
+    /* a mirror is no longer busy, memory of mirrors has been given back, or work has ended */
     pthread_cond_t changed;
     pc__kv_mirror *oldest, *newest; /* those that nobody holds, by the end of the last hold */
     size_t count, bytes;            /* of all */
     size_t going;                   /* threads that give memory of mirrors back */
     size_t budget; /* with more bytes than that, those that nobody holds are dropped; 0: no limit */
-    size_t holders;   /* that have not released yet */
-    uint64_t holds;   /* so far */
     uint64_t dropped; /* mirrors, so far, for want of memory or by the budget */
+    size_t working;   /* threads that work */
+    size_t alone;     /* that work alone, or wait for that */
+    uint64_t works;   /* so far; what runs again counts again */
 } pc__kv_mirrors;
 
 void pc__kv_mirrors_begin(pc__kv_mirrors *mirrors);
@@ -42,28 +43,26 @@ typedef struct pc__kv_hold {
     pc__kv *const *runs;  /* [count] */
     size_t count;
     void *memory;
-    int alone;       /* until the release nobody else holds */
-    int crowded;     /* others held when it began */
-    uint64_t number; /* of this hold */
 } pc__kv_hold;
 
 /* Takes `bytes` of the backend, and holds mirrors of runs of the host: all of it or, after an
- * error, nothing. Without memory for that, waits until other holders have released. alone: waits
- * until there are none, and keeps others waiting. A thread that holds already never waits; others
- * give up after some time, in case that the holder waits for them. Mirrors have no contents at
- * first. Each run stands in the list once, lives until the release, and does not grow. A backend
- * whose memory the host sees has no mirrors. Any thread. */
+ * error, nothing. Mirrors have no contents at first. Each run stands in the list once, lives until
+ * the release, and does not grow. A backend whose memory the host sees has no mirrors. Any thread.
+ */
 pc_status pc__kv_mirrors_hold(pc__kv_hold *hold, pc__backend *backend, pc__kv *const *runs,
-                              size_t count, size_t bytes, int alone);
-/* Gives all back, on the same thread; not begun: does nothing. 1: others held something meanwhile,
- * so that there may be more memory alone. */
-int pc__kv_mirrors_release(pc__kv_hold *hold);
+                              size_t count, size_t bytes);
+void pc__kv_mirrors_release(pc__kv_hold *hold); /* gives all back; not begun: does nothing */
 /* Copies layers up to `layer` of the held runs, of those that are not loading all layers; waits for
  * the copies, also for those of other threads. */
 pc_status pc__kv_mirrors_fill(const pc__kv_hold *hold, int32_t layer);
 
-/* `take` for memory beside holds, such as that of runs that grow: waits as a hold does. */
-void *pc__kv_mirrors_take(pc__backend *backend, size_t bytes);
+/* Runs `run(work)`, which takes memory of the backend and, unless it succeeds, gives all of it back
+ * and has changed nothing. After PC_ERR_NOMEM, if others have worked meanwhile, it runs once more,
+ * alone: so it succeeds if there is enough memory for it and for what stays. `once`: it never runs
+ * again, because others have seen what it did. Within work of the same thread: just runs, as a part
+ * of that. A thread waits for others at most a minute, in case that they wait for it. */
+pc_status pc__kv_mirrors_work(pc__backend *backend, pc_status (*run)(void *), void *work,
+                              int once);
 
 /* For `take` that has found no memory: drops mirrors of at least `bytes` together, or all that
  * nobody holds, or waits for another thread that does. 0: there was none. */

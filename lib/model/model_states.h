@@ -35,6 +35,10 @@ int pc__model_normalizes(const pc_model *model);
 /* 1: its backend draws tokens (pc__model_step_draw). */
 int pc__model_draws(const pc_model *model);
 
+/* Runs `run(work)`, which takes memory for states that only succeed together, as
+ * pc__kv_mirrors_work (attn/kv_mirror.h) does. Of an application's model it just runs. */
+pc_status pc__model_work(const pc_model *model, pc_status (*run)(void *), void *work, int once);
+
 /* The rest is for native models only. */
 
 /* As pc_model_ops.step, but that tokens are drawn from the rows that `draws` names; of these the

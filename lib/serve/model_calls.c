@@ -128,9 +128,27 @@ static pc_status call_model(const pc_model *model, pc_cache *cache, const model_
     return status;
 }
 
-static pc_status encode_ranges(const pc_model *model, pc_cache *cache, const pc_encode_args *args,
-                               int stored, pc_segment **segments)
+typedef struct encode_ranges {
+    const pc_model *model;
+    pc_cache *cache;
+    const pc_encode_args *args;
+    int stored;
+    pc_segment **segments;
+} encode_ranges;
+
+static void drop_segments(pc_segment **segments, size_t count)
 {
+    for (size_t i = 0; i < count; i++) {
+        pc__segment_unref(segments[i]);
+        segments[i] = NULL;
+    }
+}
+
+static pc_status run_encode(void *work)
+{
+    const encode_ranges *e = work;
+    const pc_model *model = e->model;
+    const pc_encode_args *args = e->args;
     model_call call = {
         .operation = ENCODE, .args = args, .out_count = args->range_count, .tokens = args->count};
     void **payloads;
@@ -141,18 +159,20 @@ static pc_status encode_ranges(const pc_model *model, pc_cache *cache, const pc_
     if (!payloads)
         return PC_ERR_NOMEM;
     call.out = payloads;
-    status = call_model(model, cache, &call);
+    status = call_model(model, e->cache, &call);
     if (status >= 0)
         status = check_payloads(payloads, args->range_count);
     for (size_t i = 0; i < args->range_count; i++) {
         const pc_token_range *range = &args->ranges[i];
         if (payloads[i] && status >= 0)
-            status = pc__wrap_segment(&segments[i], model, payloads[i], stored,
+            status = pc__wrap_segment(&e->segments[i], model, payloads[i], e->stored,
                                       args->tokens + range->first, range->count);
         else if (payloads[i])
             release_payload(model, payloads[i]);
     }
     pc__free(&model->context->mem, payloads);
+    if (status < 0)
+        drop_segments(e->segments, args->range_count);
     return status;
 }
 
@@ -161,21 +181,18 @@ pc_status pc__call_encode(const pc_model *model, pc_cache *cache, const pc_encod
                           int stored, pc_segment **segments, double *token_seconds)
 {
     double started = pc__now(), seconds;
+    encode_ranges ranges = {model, cache, args, stored, segments};
     pc_status status;
     for (size_t i = 0; i < args->range_count; i++)
         segments[i] = NULL;
     pc__cache_request_running(cache, 1);
-    status = encode_ranges(model, cache, args, stored, segments);
+    status = pc__model_work(model, run_encode, &ranges, 0);
     pc__cache_request_running(cache, -1);
     seconds = pc__now() - started;
     *token_seconds = args->count ? seconds / (double)args->count : 0;
     if (status >= 0 && cache)
         pc__estimate_report_compute(pc__cache_estimate(cache), model->info.fingerprint, args->count,
                                     seconds);
-    for (size_t i = 0; status < 0 && i < args->range_count; i++) {
-        pc__segment_unref(segments[i]);
-        segments[i] = NULL;
-    }
     return status;
 }
 

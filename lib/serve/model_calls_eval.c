@@ -332,13 +332,12 @@ static void end_eval(evaluation *e, pc_status status)
     pc__build_free(&e->build);
 }
 
-/* `a`: its lanes and their spans are ours, dense. */
-static pc_status eval_lanes(const pc_model *model, const pc_eval_args *a)
+static pc_status compute_lanes(void *of)
 {
-    evaluation e = {.model = model, .args = a};
+    evaluation e = *(const evaluation *)of;
     pc_status status;
-    PC__TRY(pc__model_can_compute(model), done);
-    PC__TRY(check_args(model, a), done);
+    PC__TRY(pc__model_can_compute(e.model), done);
+    PC__TRY(check_args(e.model, e.args), done);
     PC__TRY(reserve_eval(&e), done);
     PC__TRY(compute_pass(&e), done);
     PC__TRY(check_logits(&e), done);
@@ -346,6 +345,13 @@ static pc_status eval_lanes(const pc_model *model, const pc_eval_args *a)
 done:
     end_eval(&e, status);
     return status;
+}
+
+/* `a`: its lanes and their spans are ours, dense. */
+static pc_status eval_lanes(const pc_model *model, const pc_eval_args *a)
+{
+    evaluation e = {.model = model, .args = a};
+    return pc__model_work(model, compute_lanes, &e, a->trace != NULL);
 }
 
 #define LANES PC__ARRAY("pc_eval", "lanes", pc_lane, span_stride)

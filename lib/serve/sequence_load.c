@@ -322,26 +322,36 @@ static void end_runs(load_work *w)
 /* ------------------------------------------------------------------ the sequence */
 
 /* An own run where the model computes its runs, so that it can grow on. */
-static pc_status place_own(load_work *w, pc_sequence *s, const pc__saved_span *span)
+typedef struct placing {
+    const pc_sequence *sequence;
+    pc__kv *kv;
+    pc__kv *placed;
+} placing;
+
+static pc_status place_run(void *work)
 {
-    pc__kv *kv = w->runs[span->run].kv, *placed;
+    placing *p = work;
     pc_status status;
     /* Without memory for tokens: it is only to see where it lies. */
-    PC__TRY_RETURN(pc__model_run_new(s->model, 0, s->regime.length, &placed));
-    if (placed->home) {
-        placed->rope_regime = kv->rope_regime;
-        placed->origin = kv->origin;
-        status = pc__kv_to_device(placed, kv);
-    } else {
-        pc__kv_unref(placed);
-        placed = pc__kv_ref(kv);
-        status = PC_OK;
+    PC__TRY_RETURN(pc__model_run_new(p->sequence->model, 0, p->sequence->regime.length, &p->placed));
+    if (!p->placed->home) {
+        pc__kv_unref(p->placed);
+        p->placed = pc__kv_ref(p->kv);
+        return PC_OK;
     }
-    if (status < 0) {
-        pc__kv_unref(placed);
-        return status;
-    }
-    return pc__model_sequence_add(s->model, s->placed.sequence, placed, span->start,
+    p->placed->rope_regime = p->kv->rope_regime;
+    p->placed->origin = p->kv->origin;
+    status = pc__kv_to_device(p->placed, p->kv);
+    if (status < 0)
+        pc__kv_unref(p->placed);
+    return status;
+}
+
+static pc_status place_own(load_work *w, pc_sequence *s, const pc__saved_span *span)
+{
+    placing p = {.sequence = s, .kv = w->runs[span->run].kv};
+    PC__TRY_RETURN(pc__model_work(s->model, place_run, &p, 0));
+    return pc__model_sequence_add(s->model, s->placed.sequence, p.placed, span->start,
                                   (int)span->grows);
 }
 

@@ -208,7 +208,7 @@ static run new_run(place *at, pc__kv_shape shape, size_t tokens, int holes, int 
         r.device = pc__kv_ref(r.host);
         r.list = malloc(sizeof(*r.list));
         *r.list = r.host;
-        CHECK_OK(pc__kv_mirrors_hold(&r.hold, &at->cuda.base, r.list, 1, 1, 0));
+        CHECK_OK(pc__kv_mirrors_hold(&r.hold, &at->cuda.base, r.list, 1, 1));
         CHECK_OK(pc__kv_mirrors_fill(&r.hold, LAYERS - 1));
     }
     return r;

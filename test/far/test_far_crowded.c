@@ -1,5 +1,5 @@
-/* Catches: a pass that fails for want of memory although another one only has it for a while:
- * before the pass begins, or in its midst, where it must run again. */
+/* Catches: work that fails for want of memory although other work only has it for a while: when a
+ * run of its own grows, before its pass begins, or in the midst of the pass. It must run again. */
 #include <pthread.h>
 #include <stdlib.h>
 #include <time.h>
@@ -19,30 +19,39 @@ typedef struct work {
 } work;
 
 /* All rows of one text, with their logits. */
-static void *run(void *arg)
+static pc_status compute(void *arg)
 {
     work *w = arg;
+    pc_status status;
     pc__pass_build build = {0};
     pc__pass pass = {0};
     pc__kv *own = NULL;
-    CHECK_OK(pc__model_run_new(w->model, 0, 0, &own));
-    CHECK_OK(pc__build_start(&build, &w->model->context->mem, ROWS));
+    PC__TRY(pc__model_run_new(w->model, 0, 0, &own), done);
+    PC__TRY(pc__build_start(&build, &w->model->context->mem, ROWS), done);
     for (int64_t i = 0; i < ROWS; i++) {
-        CHECK_OK(pc__kv_append(own, &i, 1));
+        PC__TRY(pc__kv_append(own, &i, 1), done);
         pc__build_row(&build, &(pc__token_row){.token = (int32_t)i,
                                                .position = i,
                                                .run = own,
                                                .slot = (size_t)i,
                                                .want_logits = 1});
-        CHECK_OK(pc__build_span(&build, own, 0, 0, (uint32_t)i + 1));
+        PC__TRY(pc__build_span(&build, own, 0, 0, (uint32_t)i + 1), done);
     }
     pc__build_end(&build, &pass);
     pass.logits = w->logits;
-    w->status = pc__forward(w->model, &pass);
-    if (w->status < 0)
-        fprintf(stderr, "    %s\n", pc_error_text());
+    status = pc__forward(w->model, &pass);
+done:
     pc__build_free(&build);
     pc__kv_unref(own);
+    return status;
+}
+
+static void *run(void *arg)
+{
+    work *w = arg;
+    w->status = pc__model_work(w->model, compute, w, 0);
+    if (w->status < 0)
+        fprintf(stderr, "    %s\n", pc_error_text());
     return NULL;
 }
 
@@ -57,18 +66,32 @@ static size_t free_bytes(pc__backend *backend)
     return has;
 }
 
-/* Another holder has all but `left` bytes for a while. */
+typedef struct other {
+    pc__backend *backend;
+    size_t left;
+    work *beside;
+    pthread_t thread;
+} other;
+
+static pc_status have_most(void *arg)
+{
+    other *o = arg;
+    void *most = o->backend->ops->take(o->backend, free_bytes(o->backend) - o->left);
+    CHECK(most != NULL);
+    pthread_create(&o->thread, NULL, run, o->beside);
+    nanosleep(&(struct timespec){0, 4000000}, NULL);
+    o->backend->ops->give(o->backend, most);
+    return PC_OK;
+}
+
+/* Other work has all but `left` bytes for a while. */
 static void beside(pc__backend *backend, const pc_model *model, size_t left, const float *want)
 {
     static work w;
-    pthread_t thread;
-    pc__kv_hold hold;
+    other o = {backend, left, &w, 0};
     w = (work){.model = model};
-    CHECK_OK(pc__kv_mirrors_hold(&hold, backend, NULL, 0, free_bytes(backend) - left, 0));
-    pthread_create(&thread, NULL, run, &w);
-    nanosleep(&(struct timespec){0, 4000000}, NULL);
-    pc__kv_mirrors_release(&hold);
-    pthread_join(thread, NULL);
+    CHECK_OK(pc__kv_mirrors_work(backend, have_most, &o, 0));
+    pthread_join(o.thread, NULL);
     if (!CHECK_OK(w.status))
         fprintf(stderr, "    with %zu bytes\n", left);
     CHECK(!memcmp(w.logits, want, sizeof w.logits));

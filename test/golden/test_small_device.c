@@ -87,6 +87,7 @@ static void keep_answer(world *w, schedule *to, const pc_sequence *sequence)
     pc_stats stats = PC_STATS_INIT;
     size_t count;
     const int32_t *tokens = pc_sequence_tokens(sequence, &count);
+    CHECK_OK(pc_sequence_error(sequence, NULL));
     CHECK_OK(pc_sequence_get_stats(sequence, &stats));
     atomic_fetch_add(&w->cached, stats.tokens_cached);
     for (size_t i = 0; i < count; i++)
@@ -220,10 +221,10 @@ static void run_all(world *w, const char *shape, size_t count)
     run_groups(w, quarter, groups);
     last = look(w);
     compare_left(&first, &last);
-    printf("%zu schedules: %zu tokens from a cache of up to %zu bytes, %llu passes, %llu mirrors "
+    printf("%zu schedules: %zu tokens from a cache of up to %zu bytes, %llu calls of the model, %llu mirrors "
            "dropped, %zu bytes of the device are free at the end\n",
            count, atomic_load(&w->cached), atomic_load(&w->most_ram),
-           (unsigned long long)w->backend->mirrors.holds,
+           (unsigned long long)w->backend->mirrors.works,
            (unsigned long long)w->backend->mirrors.dropped, last.device_bytes);
     w->dropped = w->backend->mirrors.dropped;
     pc_model_free(w->model);

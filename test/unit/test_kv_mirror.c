@@ -1,8 +1,9 @@
 /* Catches: a mirror that is dropped while it is held, or that stays when memory is short; the
- * newest dropped before the oldest; half a hold that is left behind, or that waits for its own
- * thread; two threads that wait for each other's memory; layers that are copied twice, before they
- * are loaded, or not at all; a failed copy that counts; a mirror that outlives its run, or is
- * dropped while its run goes; more bytes than the budget; allocations that fail. */
+ * newest dropped before the oldest; half a hold that is left behind; work that fails for want of
+ * memory that others have for a while, that runs again beside others or for nothing, or that waits
+ * for its own thread; layers that are copied twice, before they are loaded, or not at all; a failed
+ * copy that counts; a mirror that outlives its run, or is dropped while its run goes; more bytes
+ * than the budget; allocations that fail. */
 #include "attn/kv_mirror.h"
 
 #include <pthread.h>
@@ -53,7 +54,7 @@ static int has_mirror(const pc__kv *kv)
 
 static pc_status begin(pc__kv_hold *h, pc__backend *backend, pc__kv **runs, size_t count)
 {
-    return pc__kv_mirrors_hold(h, backend, runs, count, 8, 0);
+    return pc__kv_mirrors_hold(h, backend, runs, count, 8);
 }
 
 static void end(pc__kv_hold *h)
@@ -97,7 +98,6 @@ static void dropped_by_age(pc_context *context)
     CHECK_STATUS(begin(&other, &b.base, run + 1, 3), PC_ERR_NOMEM); /* one too many, with 0 */
     CHECK_ERROR_HAS("out of memory");
     CHECK(!other.backend && !other.memory && has_mirror(run[0]));
-    CHECK_INT(b.base.mirrors.holders, 1);
     end(&h);
     void *all = short_take(&b.base, 3 * run_bytes()); /* any memory, not only mirrors' */
     CHECK(all != NULL);
@@ -247,6 +247,25 @@ static void replace(world *w, pc_test_rng *rng)
     pc__kv_unref(old);
 }
 
+typedef struct turn {
+    world *world;
+    pc__kv **runs;
+    size_t count;
+    int good;
+} turn;
+
+static pc_status take_turn(void *of)
+{
+    turn *t = of;
+    pc__kv_hold h;
+    PC__TRY_RETURN(begin(&h, &t->world->b.base, t->runs, t->count));
+    t->good = pc__kv_mirrors_fill(&h, LAYERS - 1) == PC_OK;
+    for (size_t r = 0; r < t->count; r++)
+        t->good &= equals(t->runs[r], LAYERS - 1);
+    end(&h);
+    return PC_OK;
+}
+
 static void *work(void *arg)
 {
     static atomic_uint_fast64_t seeds = 77;
@@ -254,16 +273,10 @@ static void *work(void *arg)
     pc_test_rng rng = {atomic_fetch_add(&seeds, 1)};
     for (int i = 0; i < ROUNDS; i++) {
         pc__kv *runs[3];
-        pc__kv_hold h;
         size_t count = choose(w, &rng, runs);
-        int good = begin(&h, &w->b.base, runs, count) == PC_OK;
-        if (good) {
-            good &= pc__kv_mirrors_fill(&h, LAYERS - 1) == PC_OK;
-            for (size_t r = 0; r < count; r++)
-                good &= equals(runs[r], LAYERS - 1);
-            end(&h);
-        }
-        atomic_fetch_add(&w->faults, !good);
+        turn t = {w, runs, count, 0};
+        pc_status status = pc__kv_mirrors_work(&w->b.base, take_turn, &t, 0);
+        atomic_fetch_add(&w->faults, status < 0 || !t.good);
         for (size_t r = 0; r < count; r++)
             pc__kv_unref(runs[r]);
         if (pc_test_bits(&rng) % 4 == 0)
@@ -310,104 +323,133 @@ static void filled_together(pc_context *context)
     short_close(&b);
 }
 
-/* A thread that finds no memory waits for the release, and for nothing else. */
-static void waits_for_release(pc_context *context)
+/* ----------------------------------------------------------------- work */
+
+/* Work that takes some memory, meets others, and has it for a moment. */
+typedef struct job {
+    short_backend *b;
+    size_t bytes;
+    struct job *inner; /* runs within it */
+    int inner_once;
+    atomic_int *beside; /* counts those that work now; or NULL */
+    int most_beside;    /* of the last run, with itself */
+    int runs;
+    int once;
+    pc_status status;
+} job;
+
+static pc_status run_job(void *of)
 {
+    job *j = of;
+    int now = j->beside ? atomic_fetch_add(j->beside, 1) + 1 : 1;
+    void *memory = short_take(&j->b->base, j->bytes);
+    pc_status status = memory ? PC_OK : PC_ERR_NOMEM;
+    j->runs++;
+    if (status >= 0 && j->inner)
+        status = pc__kv_mirrors_work(&j->b->base, run_job, j->inner, j->inner_once);
+    nanosleep(&(struct timespec){0, 5000000}, NULL);
+    if (j->beside) {
+        int after = atomic_load(j->beside);
+        j->most_beside = after > now ? after : now;
+        atomic_fetch_sub(j->beside, 1);
+    }
+    short_give(&j->b->base, memory);
+    return status;
+}
+
+static void *start_job(void *of)
+{
+    job *j = of;
+    j->status = pc__kv_mirrors_work(&j->b->base, run_job, j, j->once);
+    return NULL;
+}
+
+/* Eight need more than half of the memory each: all succeed, those that failed first alone. */
+static void works_alone(pc_context *context)
+{
+    enum { JOBS = 8 };
     short_backend b;
-    pc__kv *run[2] = {new_run(&context->mem, 1), new_run(&context->mem, 2)};
-    filler f = {&b.base, &run[1], 0};
-    pthread_t thread;
-    pc__kv_hold h;
-    short_open(&b, context, run_bytes() + 100);
-    CHECK_OK(begin(&h, &b.base, run, 1));
-    pthread_create(&thread, NULL, fill, &f);
-    nanosleep(&(struct timespec){0, 20000000}, NULL);
-    CHECK_INT(atomic_load(&f.state), 0);
-    end(&h);
-    pthread_join(thread, NULL);
-    CHECK_INT(atomic_load(&f.state), 1);
-    CHECK(!has_mirror(run[0]));
-    pc__kv_unref(run[0]);
-    pc__kv_unref(run[1]);
+    atomic_int beside = 0;
+    pthread_t threads[JOBS];
+    job jobs[JOBS];
+    int again = 0;
+    short_open(&b, context, 1000);
+    for (int i = 0; i < JOBS; i++) {
+        jobs[i] = (job){.b = &b, .bytes = 600, .beside = &beside};
+        pthread_create(&threads[i], NULL, start_job, &jobs[i]);
+    }
+    for (int i = 0; i < JOBS; i++) {
+        pthread_join(threads[i], NULL);
+        CHECK_OK(jobs[i].status);
+        if (jobs[i].runs == 1)
+            continue;
+        CHECK_INT(jobs[i].runs, 2);
+        CHECK_INT(jobs[i].most_beside, 1);
+        again++;
+    }
+    CHECK(again > 0);
+    CHECK_INT(b.base.mirrors.works, JOBS + again);
+    CHECK_INT(b.base.mirrors.working, 0);
+    CHECK_INT(b.base.mirrors.alone, 0);
     short_close(&b);
 }
 
-/* A thread that holds begins a second hold, as a callback of a pass may, while another thread waits
- * for its memory: it does not wait for that one. */
-static void inner_holds(pc_context *context)
+static void await_work(short_backend *b, uint64_t number)
 {
-    short_backend b;
-    pc__kv *run[3];
-    pthread_t thread;
-    pc__kv_hold h, inner;
-    short_open(&b, context, 2 * run_bytes() + 100);
-    for (int i = 0; i < 3; i++)
-        run[i] = new_run(&context->mem, (float)i + 1);
-    filler f = {&b.base, &run[1], 0};
-    CHECK_OK(begin(&h, &b.base, run, 1));
-    void *rest = short_take(&b.base, run_bytes() - 20); /* none is left for another run */
-    pthread_create(&thread, NULL, fill, &f);
-    nanosleep(&(struct timespec){0, 20000000}, NULL);
-    CHECK_STATUS(begin(&inner, &b.base, run, 3), PC_ERR_NOMEM);
-    CHECK_OK(begin(&inner, &b.base, run, 1));
-    CHECK_OK(pc__kv_mirrors_fill(&inner, LAYERS - 1));
-    CHECK_INT(atomic_load(&f.state), 0);
-    CHECK(pc__kv_mirrors_release(&inner));
-    CHECK_OK(pc__kv_mirrors_hold(&inner, &b.base, run, 1, 8, 1)); /* it cannot be alone */
-    CHECK(!inner.alone);
-    pc__kv_mirrors_release(&inner);
-    short_give(&b.base, rest);
-    end(&h);
-    pthread_join(thread, NULL);
-    CHECK_INT(atomic_load(&f.state), 1);
-    for (int i = 0; i < 3; i++)
-        pc__kv_unref(run[i]);
-    short_close(&b);
-}
-
-/* Who holds alone waits for others, and they wait for it. */
-static void holds_alone(pc_context *context)
-{
-    short_backend b;
-    pc__kv *run[2] = {new_run(&context->mem, 1), new_run(&context->mem, 2)};
-    filler f = {&b.base, &run[1], 0};
-    pthread_t thread;
-    pc__kv_hold h;
-    short_open(&b, context, 0);
-    b.slow = 1;
-    CHECK_OK(pc__kv_mirrors_hold(&h, &b.base, run, 1, 8, 1));
-    pthread_create(&thread, NULL, fill, &f);
-    nanosleep(&(struct timespec){0, 20000000}, NULL);
-    CHECK_INT(atomic_load(&f.state), 0);
-    CHECK(h.alone && !pc__kv_mirrors_release(&h)); /* nobody held meanwhile */
-    while (!atomic_load(&b.copies))
+    pc__kv_mirrors *all = &b->base.mirrors;
+    for (uint64_t works = 0; works < number;) {
         nanosleep(&(struct timespec){0, 100000}, NULL);
-    CHECK_OK(pc__kv_mirrors_hold(&h, &b.base, run, 1, 8, 1));
-    CHECK_INT(atomic_load(&f.state), 1); /* it has ended */
-    CHECK(!pc__kv_mirrors_release(&h));
-    pthread_join(thread, NULL);
-    pc__kv_unref(run[0]);
-    pc__kv_unref(run[1]);
-    short_close(&b);
+        pthread_mutex_lock(&all->lock);
+        works = all->works;
+        pthread_mutex_unlock(&all->lock);
+    }
 }
 
-/* Whether others had memory meanwhile: before, after, and both. */
-static void crowded(pc_context *context)
+/* Work that nobody disturbs runs once, as does what others have seen; more than there is fails. */
+static void works_once(pc_context *context)
 {
     short_backend b;
-    pc__kv_hold h, other;
-    short_open(&b, context, 0);
-    CHECK_OK(begin(&h, &b.base, NULL, 0));
-    CHECK(!pc__kv_mirrors_release(&h));
-    CHECK_OK(begin(&other, &b.base, NULL, 0));
-    CHECK_OK(begin(&h, &b.base, NULL, 0));
-    CHECK(pc__kv_mirrors_release(&other)); /* `h` came */
-    CHECK(pc__kv_mirrors_release(&h));     /* `other` was there */
-    CHECK(!pc__kv_mirrors_release(&h));    /* not begun */
+    pthread_t thread;
+    job first = {.bytes = 600}, second = {.bytes = 600, .once = 1}, large = {.bytes = 1001};
+    short_open(&b, context, 1000);
+    first.b = second.b = large.b = &b;
+    start_job(&large);
+    CHECK_STATUS(large.status, PC_ERR_NOMEM);
+    CHECK_INT(large.runs, 1);
+    void *some = short_take(&b.base, 600);
+    pthread_create(&thread, NULL, start_job, &first); /* fails, and is there when second begins */
+    await_work(&b, 2);
+    start_job(&second);
+    pthread_join(thread, NULL);
+    CHECK_STATUS(second.status, PC_ERR_NOMEM);
+    CHECK_INT(second.runs, 1);
+    CHECK_STATUS(first.status, PC_ERR_NOMEM); /* alone, too */
+    CHECK_INT(first.runs, 2);
+    short_give(&b.base, some);
     short_close(&b);
 }
 
-/* Less memory than two threads need together: they wait for each other. */
+/* Inner work is a part of the outer: it waits for nobody, and the outer runs again for it. */
+static void works_within(pc_context *context)
+{
+    short_backend b;
+    pthread_t thread;
+    job beside = {.bytes = 500}, inner = {.bytes = 500}, outer = {.bytes = 400, .inner = &inner};
+    short_open(&b, context, 1000);
+    beside.b = inner.b = outer.b = &b;
+    pthread_create(&thread, NULL, start_job, &beside);
+    await_work(&b, 1);
+    start_job(&outer);
+    pthread_join(thread, NULL);
+    CHECK_OK(beside.status);
+    CHECK_OK(outer.status);
+    CHECK_INT(beside.runs, 1);
+    CHECK_INT(outer.runs, 2);
+    CHECK_INT(inner.runs, 2);
+    short_close(&b);
+}
+
+/* Less memory than two threads need together. */
 static void many_threads(pc_context *context)
 {
     world w = {.mem = &context->mem};
@@ -421,9 +463,9 @@ static void many_threads(pc_context *context)
     for (int i = 0; i < THREADS; i++)
         pthread_join(threads[i], NULL);
     CHECK_INT(atomic_load(&w.faults), 0);
-    CHECK_INT(w.b.base.mirrors.holds, THREADS * ROUNDS);
+    CHECK(w.b.base.mirrors.works >= THREADS * ROUNDS);
     CHECK(w.b.base.mirrors.dropped > 0);
-    CHECK_INT(w.b.base.mirrors.holders, 0);
+    CHECK_INT(w.b.base.mirrors.working, 0);
     for (int i = 0; i < RUNS; i++)
         pc__kv_unref(w.run[i]);
     CHECK_INT(w.b.base.mirrors.count, 0);
@@ -508,10 +550,9 @@ int main(void)
         layers(context);
         empty_runs(context);
         filled_together(context);
-        waits_for_release(context);
-        inner_holds(context);
-        holds_alone(context);
-        crowded(context);
+        works_alone(context);
+        works_once(context);
+        works_within(context);
         many_threads(context);
         dropped_while_freed(context);
     }

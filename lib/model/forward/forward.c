@@ -218,7 +218,7 @@ pc_status pc__reserve_work(pc__forward_work *work, size_t floats)
     pc__backend *backend = work->native->backend;
     PC__TRY_RETURN(backend->ops->stream_new(&work->stream, backend));
     PC__TRY_RETURN(pc__kv_mirrors_hold(&work->hold, backend, work->mirrored, work->mirrored_count,
-                                       floats * sizeof(float), work->alone));
+                                       floats * sizeof(float)));
     work->slab = work->hold.memory;
     work->runs = pc__calloc(mem, work->capacity, sizeof(*work->runs));
     work->slots = pc__calloc(mem, work->capacity, sizeof *work->slots);
@@ -230,16 +230,15 @@ pc_status pc__reserve_work(pc__forward_work *work, size_t floats)
                : PC_ERR_NOMEM;
 }
 
-int pc__release_work(pc__forward_work *work)
+void pc__release_work(pc__forward_work *work)
 {
     const pc_allocator *mem = &work->native->context->mem;
     pc__backend *backend = work->native->backend;
-    int crowded;
     if (!work->hold.backend)
         backend->ops->give(backend, work->slab);
     if (work->stream)
         backend->ops->stream_free(work->stream);
-    crowded = pc__kv_mirrors_release(&work->hold);
+    pc__kv_mirrors_release(&work->hold);
     pc__free(mem, work->streams);
     pc__free(mem, work->mirrored);
     pc__free(mem, work->runs);
@@ -250,7 +249,6 @@ int pc__release_work(pc__forward_work *work)
     pc__free(mem, work->lanes);
     pc__expand_free(work);
     pc__rope_free(mem, work->own_rope);
-    return crowded;
 }
 
 static uint64_t pass_length(const pc__pass *pass)
@@ -353,16 +351,19 @@ static pc_status check_kind(const pc__native *native, const pc__pass *pass)
     return PC_OK;
 }
 
-static pc_status run_pass(const pc_model *model, const pc__pass *pass, int alone, int *crowded)
+typedef struct pass_of {
+    const pc_model *model;
+    const pc__pass *pass;
+} pass_of;
+
+static pc_status run_pass(void *arg)
 {
-    pc__forward_work work = {.alone = alone};
-    size_t count = pass->attend.count;
+    const pc_model *model = ((const pass_of *)arg)->model;
+    const pc__pass *pass = ((const pass_of *)arg)->pass;
+    pc__forward_work work = {.native = NULL};
     pc__pass without_maps;
     uint64_t regime;
     pc_status status;
-    PC__TRY_RETURN(pc__model_check_native(model, "a forward pass"));
-    if (!count)
-        return PC_OK;
     work.native = model->native;
     work.pass = pass;
     PC__TRY(check_kind(work.native, pass), done);
@@ -381,17 +382,15 @@ static pc_status run_pass(const pc_model *model, const pc__pass *pass, int alone
     lay_out_work(&work, work.slab);
     status = run_blocks(&work);
 done:
-    *crowded = pc__release_work(&work);
+    pc__release_work(&work);
     return status;
 }
 
-/* A pass that has found no memory beside others runs again without them, unless somebody has seen
- * what it did. */
 pc_status pc__forward(const pc_model *model, const pc__pass *pass)
 {
-    int crowded = 0;
-    pc_status status = run_pass(model, pass, 0, &crowded);
-    if (status == PC_ERR_NOMEM && crowded && !pass->trace && !pass->maps && !pass->choose_map)
-        status = run_pass(model, pass, 1, &crowded);
-    return status;
+    pass_of work = {model, pass};
+    PC__TRY_RETURN(pc__model_check_native(model, "a forward pass"));
+    if (!pass->attend.count)
+        return PC_OK;
+    return pc__model_work(model, run_pass, &work, pass->trace || pass->choose_map);
 }

@@ -102,7 +102,6 @@ typedef struct pc__forward_work {
     pc__kv **mirrored; /* [mirrored_count] runs of the host that a device reads */
     size_t mirrored_count, mirrored_capacity;
     pc__kv_hold hold; /* of these, with the memory of `slab` */
-    int alone;        /* 1: no other pass runs at the same time */
     pc__kv **runs;    /* [row] run for its K and V */
     size_t *slots;
     int64_t *rope_positions; /* [row] position - start of its run */
@@ -116,7 +115,7 @@ typedef struct pc__forward_work {
 /* forward.c: a slab of `floats` and the mirrors, and the lists of `capacity` rows. Release also
  * frees what a failed call has made; 1: other passes had memory meanwhile. */
 pc_status pc__reserve_work(pc__forward_work *work, size_t floats);
-int pc__release_work(pc__forward_work *work);
+void pc__release_work(pc__forward_work *work);
 /* forward_runs.c. Checks the first `layers` layers of all runs of the pass, read or written, which
  * must have one RoPE regime, and lists those that are still loading, or that a device mirrors. */
 pc_status pc__list_runs(pc__forward_work *work, int32_t layers, uint64_t regime);

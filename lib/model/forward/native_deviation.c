@@ -181,21 +181,35 @@ static void free_deviation(deviation_work *c)
     pc__build_free(&c->build);
 }
 
-pc_status pc__native_deviation(void *user, const pc_deviation_args *args, float *score)
+typedef struct deviation_call {
+    const pc_model *model;
+    const pc_deviation_args *args;
+    float *score;
+} deviation_call;
+
+static pc_status compute_deviation(void *call)
 {
-    deviation_work c = {
-        .model = user, .placements = args->spans, .count = args->span_count, .tokens = args->count};
+    const deviation_call *d = call;
+    const pc_deviation_args *args = d->args;
+    deviation_work c = {.model = d->model,
+                        .placements = args->spans,
+                        .count = args->span_count,
+                        .tokens = args->count};
     pc_status status;
-    if (!args->count)
-        return PC_OK;
     c.layer = c.model->native->arch.layers > 1 ? 1 : 0;
     PC__TRY(check_given_tokens(&c, args->positions), done);
     PC__TRY(reserve_deviation(&c), done);
     PC__TRY(make_fresh_runs(&c), done);
     order_tokens(&c, args->tokens, args->positions);
     PC__TRY(compute_fresh(&c, ((const pc__kv *)c.placements[0].segment)->rope_regime), done);
-    status = compare_states(&c, score);
+    status = compare_states(&c, d->score);
 done:
     free_deviation(&c);
     return status;
+}
+
+pc_status pc__native_deviation(void *user, const pc_deviation_args *args, float *score)
+{
+    deviation_call call = {user, args, score};
+    return args->count ? pc__model_work(user, compute_deviation, &call, 0) : PC_OK;
 }

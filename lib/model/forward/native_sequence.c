@@ -306,14 +306,20 @@ static uint64_t step_length(const pc_step_args *args)
     return args->rope_regime_length ? args->rope_regime_length : (uint64_t)last + 1;
 }
 
-static pc_status run_step(const pc_model *model, const pc_step_args *args, const pc__draws *draws,
-                          float *final)
+typedef struct step_call {
+    const pc_model *model;
+    const pc_step_args *args;
+    const pc__draws *draws;
+    float *final;
+} step_call;
+
+static pc_status compute_step(void *call)
 {
-    step_work st = {.model = model, .args = args, .final = final};
+    const step_call *c = call;
+    const pc_step_args *args = c->args;
+    step_work st = {.model = c->model, .args = args, .final = c->final};
     pc__pass pass = {0};
     pc_status status;
-    if (!args->count)
-        return PC_OK;
     st.length = step_length(args);
     PC__TRY(check_step(&st), done);
     PC__TRY(add_step_rows(&st), done);
@@ -322,8 +328,8 @@ static pc_status run_step(const pc_model *model, const pc_step_args *args, const
     pass.skips_attention = (args->flags & PC_STEP_NO_ATTENTION) != 0;
     pass.rope_regime_length = st.length;
     pass.logits = args->logits;
-    pass.draws = draws;
-    pass.final = final;
+    pass.draws = c->draws;
+    pass.final = c->final;
     pass.cancelled = args->cancelled;
     pass.cancel_user = args->cancel_user;
     status = pc__forward(st.model, &pass);
@@ -333,15 +339,20 @@ done:
     return status;
 }
 
+static pc_status run_step(step_call call)
+{
+    return call.args->count ? pc__model_work(call.model, compute_step, &call, 0) : PC_OK;
+}
+
 pc_status pc__model_step_draw(const pc_model *model, const pc_step_args *args,
                               const pc__draws *draws)
 {
-    return run_step(model, args, draws, NULL);
+    return run_step((step_call){model, args, draws, NULL});
 }
 
 pc_status pc__native_step(void *user, const pc_step_args *args)
 {
-    return run_step(user, args, NULL, NULL);
+    return run_step((step_call){user, args, NULL, NULL});
 }
 
 /* Of all rows; then those that want theirs are kept. */
@@ -350,7 +361,7 @@ pc_status pc__native_step_hidden(void *user, const pc_step_args *args, float *hi
     const pc_model *model = user;
     size_t width = (size_t)model->native->arch.hidden, bytes = width * sizeof(float);
     float *final = pc__calloc(&model->context->mem, args->count, bytes);
-    pc_status status = final ? run_step(model, args, NULL, final) : PC_ERR_NOMEM;
+    pc_status status = final ? run_step((step_call){model, args, NULL, final}) : PC_ERR_NOMEM;
     for (size_t i = 0; i < args->count && status >= 0; i++)
         if (args->rows[i].want_logits) {
             memcpy(hidden, final + i * width, bytes);

@@ -284,7 +284,7 @@ static pc_status hand_over_runs(prefill_batch *b)
     return PC_OK;
 }
 
-static pc_status run_batch(prefill_batch *b)
+static pc_status compute_batch(prefill_batch *b)
 {
     pc__pass pass = {0};
     PC__TRY_RETURN(reserve_batch(b));
@@ -330,6 +330,15 @@ static void release_batch(prefill_batch *b)
     pc__free(mem, b->final);
     pc__free(mem, b->logits);
     pc__build_free(&b->build);
+}
+
+/* Of a description that stays as it is, so that it can run again. */
+static pc_status run_batch(void *of)
+{
+    prefill_batch b = *(const prefill_batch *)of;
+    pc_status status = compute_batch(&b);
+    release_batch(&b);
+    return status;
 }
 
 size_t pc__prefill_batch_logits(const pc_model *model)
@@ -388,8 +397,7 @@ pc_status pc__prefill_batch_run(const pc_model *model, const pc__prefill_input *
     for (size_t from = 0, n; from < count && status >= 0; from += n) {
         prefill_batch b = {.model = model, .prompts = prompts, .options = options, .first = from};
         b.count = n = count_together(model, prompts, from, count);
-        status = run_batch(&b);
-        release_batch(&b);
+        status = pc__model_work(model, run_batch, &b, options->choose != NULL);
     }
     return status;
 }

@@ -333,7 +333,8 @@ static pc_status place_run(void *work)
     placing *p = work;
     pc_status status;
     /* Without memory for tokens: it is only to see where it lies. */
-    PC__TRY_RETURN(pc__model_run_new(p->sequence->model, 0, p->sequence->regime.length, &p->placed));
+    PC__TRY_RETURN(
+        pc__model_run_new(p->sequence->model, 0, p->sequence->regime.length, &p->placed));
     if (!p->placed->home) {
         pc__kv_unref(p->placed);
         p->placed = pc__kv_ref(p->kv);

@@ -221,7 +221,8 @@ static void run_all(world *w, const char *shape, size_t count)
     run_groups(w, quarter, groups);
     last = look(w);
     compare_left(&first, &last);
-    printf("%zu schedules: %zu tokens from a cache of up to %zu bytes, %llu calls of the model, %llu mirrors "
+    printf("%zu schedules: %zu tokens from a cache of up to %zu bytes, %llu calls of the model, "
+           "%llu mirrors "
            "dropped, %zu bytes of the device are free at the end\n",
            count, atomic_load(&w->cached), atomic_load(&w->most_ram),
            (unsigned long long)w->backend->mirrors.works,

@@ -138,8 +138,7 @@ pc_status pc__model_run_new(const pc_model *model, size_t tokens, uint64_t rope_
 
 pc_status pc__model_work(const pc_model *model, pc_status (*run)(void *), void *work, int once)
 {
-    return model->native ? pc__kv_mirrors_work(model->native->backend, run, work, once)
-                         : run(work);
+    return model->native ? pc__kv_mirrors_work(model->native->backend, run, work, once) : run(work);
 }
 
 static pc_status has_no_keys(void)

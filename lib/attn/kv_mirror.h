@@ -6,8 +6,8 @@
  * `take` drops mirrors, the one whose last hold ended first before others, and tries again. A
  * mirror also goes with its run.
  *
- * Nobody waits for memory with memory in his hands. Instead, *work* that has found none beside other
- * work gives back what it has, and runs again when nothing else does.
+ * Nobody waits for memory with memory in his hands. Instead, *work* that has found none beside
+ * other work gives back what it has, and runs again when nothing else does.
  *
  * `lock` is held for a moment only. Copies are made without it: the mirror is `busy` meanwhile. Who
  * sets pc__kv.device of a mirror to NULL owns the mirror: the last reference to the run does that
@@ -61,8 +61,7 @@ pc_status pc__kv_mirrors_fill(const pc__kv_hold *hold, int32_t layer);
  * alone: so it succeeds if there is enough memory for it and for what stays. `once`: it never runs
  * again, because others have seen what it did. Within work of the same thread: just runs, as a part
  * of that. A thread waits for others at most a minute, in case that they wait for it. */
-pc_status pc__kv_mirrors_work(pc__backend *backend, pc_status (*run)(void *), void *work,
-                              int once);
+pc_status pc__kv_mirrors_work(pc__backend *backend, pc_status (*run)(void *), void *work, int once);
 
 /* For `take` that has found no memory: drops mirrors of at least `bytes` together, or all that
  * nobody holds, or waits for another thread that does. 0: there was none. */

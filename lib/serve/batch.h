@@ -9,6 +9,11 @@ struct pc_batch {
     size_t references; /* the caller's, and one of each call that runs */
     pc_model *model;
     uint32_t max_sequences;
+    uint32_t step_tokens; /* as pc_batch_options */
+    uint64_t steps;       /* so far */
+    /* Measured: seconds of a pass of running sequences alone, and of a token of a prompt beside
+     * them; 0: not yet. */
+    double decode_seconds, token_seconds;
     pc__batch_members members;
 };
 

@@ -210,6 +210,8 @@ static size_t ready_tokens(const step *st, pc_sequence *s)
     pc_status status;
     if (!is_fresh(st->batch, s) || pc__sequence_start(s) < 0)
         return 0;
+    s->pieces->looks_again |= s->pieces->seen != st->batch->encoded;
+    s->pieces->seen = st->batch->encoded;
     status = pc__pieces_advance(s->pieces);
     if (status == PC_OK && s->pieces->has_call && !s->pieces->encoding && is_under_way(st, s)) {
         pc__pieces_wait(s->pieces);
@@ -224,11 +226,20 @@ static size_t ready_tokens(const step *st, pc_sequence *s)
     return pc__pieces_left(s->pieces);
 }
 
+/* How many encode calls are open. */
+static size_t count_calls(const step *st)
+{
+    size_t open = 0;
+    for (size_t i = 0; i < st->fresh_count; i++)
+        open += st->fresh[i]->pieces && st->fresh[i]->pieces->encoding;
+    return open;
+}
+
 /* One pass: the running sequences, if they have not had one in this step, and pieces of prompts.
  * 0: there is nothing to compute. */
 static pc_status run_pass(step *st, int first, int *any)
 {
-    size_t run = first ? st->run : 0, count = run, tokens = 0;
+    size_t run = first ? st->run : 0, count = run, tokens = 0, open;
     double started;
     pc_status status;
     for (size_t i = 0; i < run; i++)
@@ -243,9 +254,11 @@ static pc_status run_pass(step *st, int first, int *any)
     }
     *any = count > 0;
     started = pc__now();
+    open = count_calls(st);
     status = pc__sequences_step(st->running, st->pieces, count, st->logits);
     if (status >= 0 && count)
         note_pass(st->batch, run, tokens, pc__now() - started);
+    st->batch->encoded += open - count_calls(st);
     st->left -= tokens;
     return status;
 }

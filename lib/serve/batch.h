@@ -11,6 +11,7 @@ struct pc_batch {
     uint32_t max_sequences;
     uint32_t step_tokens; /* as pc_batch_options */
     uint64_t steps;       /* so far */
+    uint64_t encoded;     /* encode calls of its prompts, so far */
     /* Measured: seconds of a pass of running sequences alone, and of a token of a prompt beside
      * them; 0: not yet. */
     double decode_seconds, token_seconds;

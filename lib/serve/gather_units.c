@@ -159,13 +159,12 @@ static pc_status take_call(pc__gather *g, pc__encode_call *call, pc_status statu
         status = pc__unit_take(&u->work, u->unit, call, token_seconds);
     else
         status = pc__unit_failed(&u->work, u->unit, status);
-    if (!g->overtaken)
-        return status;
-    pc__gather_load_all(g);
-    for (size_t p = 0; status < 0 && p < g->parts; p++)
-        if (is_under_way(g, p))
+    if (g->overtaken)
+        pc__gather_load_all(g);
+    for (size_t p = 0; p < g->parts; p++)
+        if (is_under_way(g, p) && !settle_part(u, p))
             return status;
-    return PC_OK;
+    return g->overtaken ? PC_OK : status;
 }
 
 /* Whether the part's states saw exactly what stands before it in this prompt, item by item. Then

@@ -18,7 +18,8 @@ typedef struct pc__pieces {
     int has_call;
     pc__encoding *encoding;        /* of `call`; NULL: it is not open */
     double call_seconds;           /* of it, so far */
-    int looks_again;               /* another request has computed what this one waited for */
+    int looks_again;               /* another request may have stored what this one misses */
+    uint64_t seen;                 /* for the batch: what had been stored when it looked */
     pc__assembly assembly;
     float *logits; /* [vocab] behind the prompt, if rows follow those that give them; or NULL */
 } pc__pieces;

@@ -302,13 +302,12 @@ pc_status pc__call_step(const pc_model *model, pc_cache *cache, const pc_step_ar
 }
 
 pc_status pc__call_step_pieces(const pc_model *model, const pc_step_args *args,
-                               const pc__draws *draws, const pc__encode_piece *pieces,
-                               size_t count)
+                               const pc__draws *draws, const pc__encode_piece *pieces, size_t count)
 {
     PC__TRY_RETURN(check_rows(model, args));
     pc__model_enter(model, 0);
-    pc_status status = pc__model_status(
-        model, "step", pc__model_step_pieces(model, args, draws, pieces, count));
+    pc_status status = pc__model_status(model, "step",
+                                        pc__model_step_pieces(model, args, draws, pieces, count));
     pc__model_leave(model, 0);
     return status;
 }

@@ -38,7 +38,8 @@ pc_status pc__request_repair_top(pc__request *request);
 typedef struct pc__assembly {
     pc__prompt_row *rows; /* [count] */
     size_t count;
-    size_t last; /* the row of the highest position, of equal ones the last: the answer starts there */
+    size_t
+        last; /* the row of the highest position, of equal ones the last: the answer starts there */
     int distinct; /* as pc__request_rows */
     size_t computed;
 } pc__assembly;

@@ -14,12 +14,12 @@ typedef struct pc__pieces {
     pc__placed_prompt out;
     enum { PC__PIECES_FIND, PC__PIECES_MODULES, PC__PIECES_TEXT, PC__PIECES_ROWS } stage;
     pc__gather *gather;
-    pc__encode_call call;          /* under way, or to be opened */
+    pc__encode_call call; /* under way, or to be opened */
     int has_call;
-    pc__encoding *encoding;        /* of `call`; NULL: it is not open */
-    double call_seconds;           /* of it, so far */
-    int looks_again;               /* another request may have stored what this one misses */
-    uint64_t seen;                 /* for the batch: what had been stored when it looked */
+    pc__encoding *encoding; /* of `call`; NULL: it is not open */
+    double call_seconds;    /* of it, so far */
+    int looks_again;        /* another request may have stored what this one misses */
+    uint64_t seen;          /* for the batch: what had been stored when it looked */
     pc__assembly assembly;
     float *logits; /* [vocab] behind the prompt, if rows follow those that give them; or NULL */
 } pc__pieces;

@@ -123,8 +123,8 @@ static size_t collect(step_members *g, pc_step_args *args, size_t *piece_count)
         if (item->piece && item->sequence->pieces->encoding) {
             item->row = NO_ROW;
             tokens += item->piece;
-            w->pieces[(*piece_count)++] =
-                (pc__encode_piece){item->sequence->pieces->encoding, item->piece};
+            w->pieces[(*piece_count)++] = (pc__encode_piece){item->sequence->pieces->encoding,
+                                                             item->piece};
         } else {
             args->count += add_rows(item, w->rows + args->count, &wanted);
         }

@@ -370,11 +370,8 @@ pc_status pc__model_step_pieces(const pc_model *model, const pc_step_args *args,
                                 const pc__draws *draws, const pc__encode_piece *pieces,
                                 size_t count)
 {
-    return run_step((step_call){.model = model,
-                                .args = args,
-                                .draws = draws,
-                                .pieces = pieces,
-                                .piece_count = count});
+    return run_step((step_call){
+        .model = model, .args = args, .draws = draws, .pieces = pieces, .piece_count = count});
 }
 
 pc_status pc__native_step(void *user, const pc_step_args *args)

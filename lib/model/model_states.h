@@ -48,8 +48,8 @@ pc_status pc__model_work(const pc_model *model, pc_status (*run)(void *), void *
 pc_status pc__model_step_draw(const pc_model *model, const pc_step_args *args,
                               const pc__draws *draws);
 
-/* An encode call (pc_model_ops.encode) that is computed in pieces, which may share passes with steps
- * of sequences and with other encodings. */
+/* An encode call (pc_model_ops.encode) that is computed in pieces, which may share passes with
+ * steps of sequences and with other encodings. */
 typedef struct pc__encoding pc__encoding;
 typedef struct pc__encode_piece {
     pc__encoding *encoding;

@@ -164,7 +164,7 @@ typedef struct step {
  * takes twice as long at most. */
 static size_t choose_tokens(const pc_batch *batch, size_t run)
 {
-    enum { ALONE = 512, LEAST = 16, UNKNOWN = 32 };
+    enum { ALONE = 2048, LEAST = 16, UNKNOWN = 32 };
     double tokens;
     if (batch->step_tokens)
         return batch->step_tokens > run + 1 ? batch->step_tokens - run : 1;
@@ -226,20 +226,31 @@ static size_t ready_tokens(const step *st, pc_sequence *s)
     return pc__pieces_left(s->pieces);
 }
 
-/* How many encode calls are open. */
-static size_t count_calls(const step *st)
+/* Marks those whose encode calls are open, before a pass. */
+static void mark_calls(const step *st)
 {
-    size_t open = 0;
     for (size_t i = 0; i < st->fresh_count; i++)
-        open += st->fresh[i]->pieces && st->fresh[i]->pieces->encoding;
-    return open;
+        if (st->fresh[i]->pieces)
+            st->fresh[i]->pieces->was_open = st->fresh[i]->pieces->encoding != NULL;
+}
+
+/* Counts the calls that the pass has ended. A prompt knows its own. */
+static void count_calls(const step *st)
+{
+    for (size_t i = 0; i < st->fresh_count; i++) {
+        pc__pieces *p = st->fresh[i]->pieces;
+        if (!p || !p->was_open || p->encoding)
+            continue;
+        p->seen += p->seen == st->batch->encoded;
+        st->batch->encoded++;
+    }
 }
 
 /* One pass: the running sequences, if they have not had one in this step, and pieces of prompts.
  * 0: there is nothing to compute. */
 static pc_status run_pass(step *st, int first, int *any)
 {
-    size_t run = first ? st->run : 0, count = run, tokens = 0, open;
+    size_t run = first ? st->run : 0, count = run, tokens = 0;
     double started;
     pc_status status;
     for (size_t i = 0; i < run; i++)
@@ -254,11 +265,11 @@ static pc_status run_pass(step *st, int first, int *any)
     }
     *any = count > 0;
     started = pc__now();
-    open = count_calls(st);
+    mark_calls(st);
     status = pc__sequences_step(st->running, st->pieces, count, st->logits);
     if (status >= 0 && count)
         note_pass(st->batch, run, tokens, pc__now() - started);
-    st->batch->encoded += open - count_calls(st);
+    count_calls(st);
     st->left -= tokens;
     return status;
 }
@@ -298,14 +309,14 @@ static int any_steps(const pc_batch *batch)
 }
 
 /* Work memory of a step of `count` sequences. */
-typedef struct step_memory {
+typedef struct batch_memory {
     pc_sequence **all;   /* [count] */
     pc_sequence **fresh; /* [count] in pieces */
     pc_sequence **whole; /* [count] */
     step step;
-} step_memory;
+} batch_memory;
 
-static pc_status reserve_step(step_memory *m, pc_batch *batch, size_t count)
+static pc_status reserve_step(batch_memory *m, pc_batch *batch, size_t count)
 {
     const pc_allocator *mem = &batch->model->context->mem;
     m->all = pc__calloc(mem, 5 * count, sizeof(*m->all));
@@ -320,14 +331,14 @@ static pc_status reserve_step(step_memory *m, pc_batch *batch, size_t count)
     return m->all && m->step.pieces && m->step.logits ? PC_OK : PC_ERR_NOMEM;
 }
 
-static void release_step(step_memory *m, const pc_allocator *mem)
+static void release_step(batch_memory *m, const pc_allocator *mem)
 {
     pc__free(mem, m->all);
     pc__free(mem, m->step.pieces);
     pc__free(mem, m->step.logits);
 }
 
-static pc_status step_members(step_memory *m, size_t count)
+static pc_status step_members(batch_memory *m, size_t count)
 {
     step *st = &m->step;
     size_t whole = 0;
@@ -369,7 +380,7 @@ static void list_changed(pc__batch_members *m)
 pc_status pc_batch_step(pc_batch *batch)
 {
     PC__HOLD(pc_batch, batch);
-    step_memory memory = {.all = NULL};
+    batch_memory memory = {.all = NULL};
     size_t count;
     pc_status status;
     if (!batch)

@@ -19,7 +19,9 @@ typedef struct pc__pieces {
     pc__encoding *encoding; /* of `call`; NULL: it is not open */
     double call_seconds;    /* of it, so far */
     int looks_again;        /* another request may have stored what this one misses */
-    uint64_t seen;          /* for the batch: what had been stored when it looked */
+    /* For the batch: the number of encode calls when it looked; whether `encoding` was open. */
+    uint64_t seen;
+    int was_open;
     pc__assembly assembly;
     float *logits; /* [vocab] behind the prompt, if rows follow those that give them; or NULL */
 } pc__pieces;

@@ -178,15 +178,15 @@ void pc__encoding_close(pc__encoding *e, void **segments)
     pc__free(mem, e);
 }
 
-typedef struct opening {
+typedef struct encode_opening {
     const pc_model *model;
     const pc_encode_args *args;
     pc__encoding *encoding; /* the result */
-} opening;
+} encode_opening;
 
 static pc_status open_encoding(void *work)
 {
-    opening *o = work;
+    encode_opening *o = work;
     const pc_encode_args *args = o->args;
     pc__encoding *e = pc__calloc(&o->model->context->mem, 1, sizeof *e);
     pc_status status;
@@ -209,7 +209,7 @@ failed:
 
 pc_status pc__encoding_open(pc__encoding **out, const pc_model *model, const pc_encode_args *args)
 {
-    opening work = {model, args, NULL};
+    encode_opening work = {model, args, NULL};
     pc_status status;
     *out = NULL;
     PC__TRY_RETURN(pc__model_can_go_on(model));

@@ -43,7 +43,7 @@ int bench_model_open(bench_model *b, const bench_model_options *options, const c
 {
     pc_model_options o = PC_MODEL_OPTIONS_INIT;
     int code;
-    *b = (bench_model){.info = PC_MODEL_INFO_INIT};
+    *b = (bench_model){.info = PC_MODEL_INFO_INIT, .path = options->model};
     if (options->shape && options->model)
         return usage_error(about, "--shape and --model exclude each other");
     o.compute = COMPUTE_DTYPE(options->compute);

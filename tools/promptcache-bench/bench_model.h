@@ -42,6 +42,7 @@ typedef struct bench_model {
     pc_context *context;
     pc_model *model;
     pc_model *tokenizer; /* NULL: the model itself */
+    const char *path;    /* of the model; NULL: random weights */
     pc_model_info info;
     bench_machine machine;
 } bench_model;

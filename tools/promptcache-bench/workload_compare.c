@@ -44,7 +44,7 @@ int warm_up(comparison *c, workload *w)
         few[i].arrival = 0;
     }
     for (size_t i = 0; i < c->method_count && code == EXIT_OK; i++)
-        if (c->methods[i]->cached) {
+        if (c->methods[i]->cached && !c->methods[i]->by) {
             run_args args = {&c->model, c->cache, c->methods[i], c->options->seconds, ++c->runs};
             code = workload_run(&start, &args, &result);
         }

@@ -1,7 +1,7 @@
 // A server of conversations. They share documents, run in one batch, are cancelled while they run,
 // saved, resumed by another process, and branched. A thread reads requests, one a line; the main
 // thread steps the batch. A request joins at the step after it has arrived, beside the answers that
-// are under way. What its user waited is counted from there: until the first token, and the longest
+// are under way. What its user waited is counted from there: until the first text, and the longest
 // time between two.
 //
 //   ask NAME TEXT      a further turn of the conversation; the first one begins it
@@ -33,9 +33,9 @@ using clock_type = std::chrono::steady_clock;
 
 // What the user of an answer waits, in milliseconds.
 struct waiting {
-    clock_type::time_point since; // arrival of the request, then the last token
+    clock_type::time_point since; // arrival of the request, then the last text
     double first = -1, longest = 0;
-    void operator()(const pc_token &)
+    void note()
     {
         const clock_type::time_point now = clock_type::now();
         const double ms = std::chrono::duration<double, std::milli>(now - since).count();
@@ -51,14 +51,16 @@ struct conversation {
     pc::sequence sequence;
     std::string answer;
     waiting waited;
-    // The sequence keeps references: a conversation stays where it is, in its map.
+    // The sequence keeps a reference to it: it stays where it is, in its map.
     struct {
         std::string *to;
+        waiting *waited;
         void operator()(std::string_view text) const
         {
             *to += text;
+            waited->note();
         }
-    } add_text = {&answer};
+    } add_text = {&answer, &waited};
 };
 
 class server {
@@ -114,7 +116,7 @@ class server {
         pc::generate_options options;
         options.max_tokens = 40;
         options.flags = PC_GENERATE_KEEP;
-        return options.set_on_text(c.add_text).set_on_token(c.waited);
+        return options.set_on_text(c.add_text);
     }
 
     pc::sequence &find(const std::string &name)
@@ -190,9 +192,9 @@ class server {
                       << (error.empty() ? "" : "]") << " (" << stats.tokens_cached << " of "
                       << stats.tokens_prompt << " tokens from the cache";
             if (c.waited.first >= 0)
-                std::cout << "; first token after " << static_cast<int>(c.waited.first + 0.5)
+                std::cout << "; first text after " << static_cast<int>(c.waited.first + 0.5)
                           << " ms, at most " << static_cast<int>(c.waited.longest + 0.5)
-                          << " ms between tokens";
+                          << " ms between two";
             std::cout << ")\n";
         }
     }

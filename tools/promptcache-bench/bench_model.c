@@ -30,6 +30,7 @@ int bench_machine_measure(bench_machine *m, uint32_t compute)
     if (backend && !strncmp(backend, "cuda", 4)) {
         int code = measure_device(m);
         m->is_peak = m->is_peak && isfinite(m->flop_rate);
+        m->is_device = 1;
         return code;
     }
     m->is_peak = m->is_peak || compute == PC_DTYPE_F32;

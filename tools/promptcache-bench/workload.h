@@ -71,7 +71,7 @@ typedef struct server {
     int (*open)(void **out, const workload *w, const struct run_args *args);
     /* Admits a request with its prompt. */
     int (*start)(void *server, request *r, const int32_t *tokens, size_t count);
-    /* One step. computing: seconds of it in which the model computes; NAN: not known. */
+    /* One step. computing: seconds of it in which the model computes; stays NAN: not known. */
     int (*step)(void *server, double *computing);
     /* Gives up a request, finished or not, and adds what is known of it to the result. */
     void (*drop)(void *server, request *r, struct run_result *out);
@@ -99,8 +99,8 @@ typedef struct method {
     "  recompute     every prompt is computed in full\n" \
     "  no-attention  as shared; no token after the prompt attends: answers mean nothing,\n" \
     "                and no kind of attention is faster\n" \
-    "  pieces        as shared: pieces of new prompts are computed beside decoding, by the costs\n" \
-    "                of this machine\n" \
+    "  pieces        as shared: new prompts are computed in pieces beside decoding, by the\n" \
+    "                costs of this machine\n" \
     "  whole         new prompts are computed as a whole, one after the other, before decoding"
 /* clang-format on */
 enum {

@@ -2,9 +2,13 @@
  *
  * What a step does beside computing is seen from outside. A model asks `cancelled` of every
  * sequence before a pass and at each of its layers. So a pass computes from the second question of
- * one request to the first token that comes of it, or to the end of the step. What lies before is
- * scheduling, look-ups and the plan; what comes after is sampling and bookkeeping. Drawing by a
- * backend, and plans of later blocks of a long pass, count as computing. */
+ * one request to the first logits that come of it, or to the end of the step. What lies before is
+ * scheduling, look-ups and the plan; what comes after is sampling and bookkeeping. Plans of later
+ * blocks of a long pass count as computing.
+ *
+ * A token comes with its logits: within the step, where a prompt is computed before others. A
+ * device that draws tokens itself keeps its logits: there tokens come at the end of the step, and
+ * nothing is known of computing. */
 #include <promptcache/batch.h>
 #include <promptcache/bench.h>
 #include <stdlib.h>
@@ -21,6 +25,8 @@ typedef struct probe {
 typedef struct batch_run {
     const run_args *args;
     pc_batch *batch;
+    request **active; /* [most] */
+    size_t count;
     probe probe;
 } batch_run;
 
@@ -43,10 +49,10 @@ static int32_t on_question(void *user)
     return is_interrupted(NULL);
 }
 
-static int32_t on_token(void *user, const pc_token *token)
+static int32_t on_logits(void *user, uint32_t sample, float *logits, size_t count)
 {
     request *r = user;
-    (void)token;
+    (void)sample, (void)logits, (void)count;
     end_pass(r->probe);
     note_token(r);
     return 0;
@@ -56,10 +62,8 @@ static int batch_open(void **out, const workload *w, const run_args *args)
 {
     pc_batch_options o = PC_BATCH_OPTIONS_INIT;
     batch_run *b = calloc(1, sizeof *b);
-    (void)w;
-    if (!b)
-        return plain_error("no memory for a batch");
-    *out = b;
+    if (!(*out = b) || !(b->active = calloc(w->batch, sizeof(*b->active))))
+        return plain_error("no memory for a batch of %zu", w->batch);
     b->args = args;
     o.step_tokens = args->how->step_tokens;
     return pc_batch_new(&b->batch, args->model->model, &o) < 0 ? input_error("batch", NULL)
@@ -83,11 +87,12 @@ static int batch_start(void *run, request *r, const int32_t *tokens, size_t coun
     pc_bench_options bench = bench_of(r, how);
     pc_prompt *prompt = NULL;
     pc_status status = pc_prompt_from_tokens(&prompt, b->args->model->model, tokens, count, NULL);
+    b->active[b->count++] = r;
     r->probe = &b->probe;
     o.max_tokens = (uint32_t)r->output;
     o.cancelled = on_question;
-    o.on_token = on_token;
-    o.cancel_user = o.on_token_user = r;
+    o.on_logits = b->args->model->machine.is_device ? NULL : on_logits;
+    o.cancel_user = o.on_logits_user = r;
     o.bench = &bench;
     o.flags = PC_GENERATE_IGNORE_END;
     if (status >= 0)
@@ -101,24 +106,32 @@ static int batch_start(void *run, request *r, const int32_t *tokens, size_t coun
 static int batch_step(void *run, double *computing)
 {
     batch_run *b = run;
-    pc_sequence *const *changed;
-    size_t count;
     b->probe = (probe){NULL, 0, 0};
     if (pc_batch_step(b->batch) < 0)
         return input_error("step", NULL);
     end_pass(&b->probe);
-    *computing = b->probe.computing;
-    changed = pc_batch_changed(b->batch, &count);
-    for (size_t i = 0; i < count; i++)
-        if (pc_sequence_error(changed[i], NULL) < 0)
+    if (!b->args->model->machine.is_device)
+        *computing = b->probe.computing;
+    for (size_t i = 0; i < b->count; i++) {
+        request *r = b->active[i];
+        size_t count = 0;
+        if (pc_sequence_error(r->sequence, NULL) < 0)
             return input_error("step", NULL);
+        pc_sequence_tokens(r->sequence, &count);
+        while (r->generated < count)
+            note_token(r);
+    }
     return EXIT_OK;
 }
 
 static void batch_drop(void *run, request *r, run_result *out)
 {
     pc_stats stats = PC_STATS_INIT;
-    (void)run;
+    batch_run *b = run;
+    size_t i = 0;
+    while (b->active[i] != r)
+        i++;
+    b->active[i] = b->active[--b->count];
     if (r->generated && pc_sequence_get_stats(r->sequence, &stats) >= 0) {
         out->prefill += stats.seconds_assemble + stats.seconds_encode + stats.seconds_prefill;
         out->prompt += stats.tokens_prompt;
@@ -131,8 +144,10 @@ static void batch_drop(void *run, request *r, run_result *out)
 static void batch_close(void *run)
 {
     batch_run *b = run;
-    if (b)
-        pc_batch_free(b->batch);
+    if (!b)
+        return;
+    pc_batch_free(b->batch);
+    free(b->active);
     free(b);
 }
 

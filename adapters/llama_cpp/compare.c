@@ -1,7 +1,7 @@
 /* `promptcache-bench serve` with llama.cpp beside the library: the same requests, arrivals and
  * weights in one run, in turn.
  *
- *   llama_serve --model MODEL.gguf --load 0.7 --methods pieces,whole,llama.cpp
+ *   llama_compare serve --model MODEL.gguf --load 0.7 --methods pieces,whole,llama.cpp
  *
  * llama.cpp serves as its own server does, with that server's defaults. A step gives one token to
  * every sequence that answers, and fills up with tokens of waiting prompts, in order of arrival, to
@@ -15,7 +15,9 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "bench.h"
 #include "bench_serve.h"
+#include "commands.h"
 
 enum { PADDING = 256 }; /* cells are looked through in blocks of so many */
 
@@ -290,14 +292,29 @@ static void errors_only(enum ggml_log_level level, const char *text, void *user)
         fputs(text, stderr);
 }
 
-int main(int argc, char **argv)
+static int run_serve(int argc, char **argv)
 {
-    int code;
-    program_name = "llama_serve";
-    llama_log_set(errors_only, NULL);
-    code = serve_command_line(argc, argv, methods, sizeof methods / sizeof *methods);
+    int code = serve_command_line(argc, argv, methods, sizeof methods / sizeof *methods);
     for (size_t i = 0; i < 2; i++)
         llama_free(sides[i].context);
     llama_model_free(weights);
-    return finish_output(code);
+    return code;
+}
+
+int main(int argc, char **argv)
+{
+    static const char details[] =
+        "As `promptcache-bench serve`, with two methods more:\n"
+        "  llama.cpp      llama.cpp's own loop, all sequences in one buffer\n"
+        "  llama.cpp-own  the same with a stream and a copy of the prefix for each sequence\n";
+    command serve = bench_serve;
+    const command *const parts[] = {&serve, NULL};
+    const command program = {.name = "llama_compare",
+                             .usage = "llama_compare serve ...",
+                             .summary = "measures promptcache beside llama.cpp",
+                             .details = details,
+                             .parts = parts};
+    serve.run = run_serve;
+    llama_log_set(errors_only, NULL);
+    return run_program(&program, argc, argv);
 }

@@ -52,8 +52,6 @@ equal "four lines" "$(wc -l <out | tr -d ' ')" 4
 for method in shared per-row copies recompute; do
     equal "$method: requests" "$(value finished $method)" 6
     equal "$method: tokens" "$(value tokens $method)" "$(value tokens shared)"
-    equal "$method: passes" "$(value passes $method)" "$(value passes shared)"
-    equal "$method: bound" "$(value bound_s $method)" "$(value bound_s shared)"
     equal "$method: prompts" "$(value prompt_tokens $method)" "$(value prompt_tokens shared)"
     holds "$method: times" \
         "$(value seconds $method) > 0 && $(value bound_s $method) > 0 && \
@@ -63,6 +61,13 @@ for method in shared per-row copies; do
     equal "$method: reused" "$(value cached_tokens $method)" $((6 * 192))
 done
 equal "recompute: reused" "$(value cached_tokens recompute)" 0
+# one at a time, so that no prompt is computed in pieces beside others
+expect 0 '"batch":1,' serve --shape tiny --prefix 192 --requests 3 --batch 1 --scale 0.05 \
+    --methods $methods --json
+for method in shared per-row copies recompute; do
+    equal "$method: passes" "$(value passes $method)" "$(value passes shared)"
+    equal "$method: bound" "$(value bound_s $method)" "$(value bound_s shared)"
+done
 
 # ---- what does not fit
 expect 0 "prefix 1024, copies: left out, its K and V take" serve --shape tiny --prefix 1024 \

@@ -17,7 +17,7 @@
 
 enum { WORKLOAD_LEVELS = 2, MOST_METHODS = 12, MOST_REPEATS = 99, MOST_XS = 16 };
 /* A prompt is long from this share of the longest one on, and short up to that share. */
-enum { LONG_SHARE = 4, SHORT_SHARE = 16 };
+enum { LONG_SHARE = 4, SHORT_SHARE = 8 };
 
 /* -------------------------------------------------------------- workload.c */
 

@@ -11,10 +11,11 @@ static double requests_a_second(const comparison *c, const run_result *r, double
 
 static void print_arrivals_head(const comparison *c)
 {
-    printf("%-7s %-9s %-12s %8s %10s %9s %9s  %-35s  %-35s  %-21s  %s\n", c->fixed_name, c->x_name,
-           "method", "seconds", "requests/s", "tokens/s", "ms/token",
-           "first token ms: p50  p95  p99  max", "between tokens ms: p50 p95 p99 max",
-           "short behind long: p50", "step not computing");
+    printf("%-7s %-9s %-13s %8s %10s %9s %9s", c->fixed_name, c->x_name, "method", "seconds",
+           "requests/s", "tokens/s", "ms/token");
+    printf("  %8s %8s %8s %8s", "TTFT p50", "p95", "p99", "max ms");
+    printf("  %8s %8s %8s %8s", "TBT p50", "p95", "p99", "max ms");
+    printf("  %-21s  %s\n", "short behind long p50", "step not computing");
 }
 
 void print_head(const comparison *c)
@@ -93,10 +94,10 @@ static void print_arrivals_row(const comparison *c, double x, const method *how,
     char rate[24], behind[32], share[16];
     double rest = not_computing(r);
     snprintf(rate, sizeof rate, isfinite(x) ? "%.4g" : "at once", x);
-    snprintf(behind, sizeof behind, r->behind.count ? "%.1f (of %zu)" : "-", 1e3 * r->behind.median,
-             r->behind.count);
+    snprintf(behind, sizeof behind, r->behind.count ? "%.1f ms (of %zu)" : "-",
+             1e3 * r->behind.median, r->behind.count);
     snprintf(share, sizeof share, isfinite(rest) ? "%.2f %%" : "-", 100 * rest);
-    printf("%-7g %-9s %-12s %8.3f %10.3f %9.1f %9.1f", c->fixed, rate, how->name, r->seconds,
+    printf("%-7g %-9s %-13s %8.3f %10.3f %9.1f %9.1f", c->fixed, rate, how->name, r->seconds,
            requests_a_second(c, r, prepared), (double)r->generated / r->seconds, 1e3 * r->latency);
     print_spread(&r->first);
     print_spread(&r->between);

@@ -31,10 +31,10 @@ template <int BITS, int GROUP> struct pc__quantised_panel {
     __device__ __forceinline__ pc__quantised_panel(const pc__cuda_quantised_task &t,
                                                    const uint8_t *panels, uint32_t index)
         : panel(panels + index * t.panel_bytes), scale_at(GROUP * BITS / 8 * 32),
-          zeros((uint32_t)t.zero * 0x01010101u), groups(t.groups), half(t.half)
+          zeros((uint32_t)t.format.zero * 0x01010101u), groups(t.groups), half(t.format.half)
     {
         minimum_at = scale_at + 32 * (half ? 2 : 4);
-        group_bytes = minimum_at + (t.minimum ? 128 : 0);
+        group_bytes = minimum_at + (t.format.minimum ? 128 : 0);
     }
 
     // What a lane loads of a unit; unpacked later, so that loads can be under way.
@@ -135,11 +135,11 @@ __device__ __forceinline__ float pc__stepped(int32_t product, uint32_t step)
 template <template <int, int> class RUN, class TASK>
 __device__ __forceinline__ void pc__for_format(const pc__cuda_quantised_task &t, const TASK &task)
 {
-    if (t.bits == 8 && t.group == 32)
+    if (t.format.bits == 8 && t.format.group == 32)
         RUN<8, 32>::run(task);
-    else if (t.bits == 4 && t.group == 32)
+    else if (t.format.bits == 4 && t.format.group == 32)
         RUN<4, 32>::run(task);
-    else if (t.bits == 8)
+    else if (t.format.bits == 8)
         RUN<8, 16>::run(task);
     else
         RUN<4, 16>::run(task);

@@ -70,7 +70,7 @@ template <int BITS, int GROUP, class ROWS> struct few {
             if (group >= t.groups)
                 continue;
             c.scale[at][lane] = panel.scale(group, lane);
-            if (t.minimum)
+            if (t.format.minimum)
                 c.minimum[at][lane] = panel.minimum(group, lane);
         }
     }
@@ -88,7 +88,7 @@ template <int BITS, int GROUP, class ROWS> struct few {
             put_two(&c.product[at][i * 64 + lane * 2],
                     pc__stepped(products.d[i / 2][i % 2 * 2], f.x),
                     pc__stepped(products.d[i / 2][i % 2 * 2 + 1], f.z));
-        if (t.minimum && lane < 4)
+        if (t.format.minimum && lane < 4)
             put_two(&c.sums[at][lane * 2], pc__stepped((int32_t)f.y, f.x),
                     pc__stepped((int32_t)f.w, f.z));
     }
@@ -114,7 +114,7 @@ template <int BITS, int GROUP, class ROWS> struct few {
 #pragma unroll 4
         for (uint32_t g = 0; g < count; g++) {
             y = fmaf(c.product[g][threadIdx.x], c.scale[g][output], y);
-            if (t.minimum)
+            if (t.format.minimum)
                 y = fmaf(c.sums[g][row], c.minimum[g][output], y);
         }
         return y;

@@ -52,7 +52,7 @@ template <int BITS, int GROUP, class ROWS> struct many {
             int32_t product = products.d[output / 2][output % 2 * 2 + row];
             uint32_t step = row ? f.z : f.x;
             sum = fmaf(pc__stepped(product, step), scale.v[output], sum);
-            if (t.minimum)
+            if (t.format.minimum)
                 sum = fmaf(pc__stepped((int32_t)(row ? f.w : f.y), step), minimum.v[output], sum);
         }
     }
@@ -70,7 +70,7 @@ template <int BITS, int GROUP, class ROWS> struct many {
             if (group >= t.groups)
                 return;
             pc__four scale = scales(group);
-            if (t.minimum)
+            if (t.format.minimum)
                 minimum = pc__load4((const float *)(panel.panel
                                                     + (uint64_t)group * panel.group_bytes
                                                     + panel.minimum_at)

@@ -42,8 +42,8 @@ PRIVATE_WORDS = {
 }
 SYSTEM_NAMES = {"SEEK_SET", "read_ahead", "READ_AHEAD", "look_ahead"}
 
-COLUMNS, FILE_LINES, FUNCTION_LINES = 100, 800, 100
-LONGER_FILES = {"include/promptcache.h": 850, "include/promptcache.hpp": 2200}
+COLUMNS, FILE_LINES, FUNCTION_LINES = 100, 1200, 100
+LONGER_FILES = {"include/promptcache.hpp": 2200}
 SOURCES = (".c", ".h", ".hpp", ".cpp", ".cu", ".cuh")
 NARROW = SOURCES + (".cc", ".py", ".sh", ".cmake", ".txt", ".in", ".md")
 NARROW_NAMES = {"Makefile", "GNUmakefile", "CMakePresets.json"}
@@ -163,7 +163,7 @@ def public_header(tree):
 
 
 def file_length(tree):
-    """No file of C or C++ has over 800 lines."""
+    """No file of C or C++ has over 1,200 lines."""
     for path, text in tree.c.items():
         lines, most = text.count("\n"), LONGER_FILES.get(path, FILE_LINES)
         if lines > most and not is_frozen_layout(path):

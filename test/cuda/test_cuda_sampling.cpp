@@ -75,7 +75,7 @@ std::vector<pc__logit_change> any_changes(random_numbers &random, uint32_t vocab
     return changes;
 }
 
-// As cuda/backend_cuda_sample.c lists them.
+// As cuda/backend_cuda_rows.c lists them.
 pc__cuda_sampling row_of(const pc__draw &o, size_t changes, size_t changed)
 {
     pc__cuda_sampling row = {};

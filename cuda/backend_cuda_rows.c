@@ -359,24 +359,6 @@ void pc__cuda_op_store_kv(pc__stream *stream, const pc__kv_rows *rows)
 
 /* ------------------------------------------------------------------- tokens */
 
-_Static_assert(sizeof(pc__cuda_logit_change) == sizeof(pc__logit_change)
-                   && offsetof(pc__cuda_logit_change, kind) == offsetof(pc__logit_change, kind)
-                   && offsetof(pc__cuda_logit_change, a) == offsetof(pc__logit_change, a)
-                   && (int)PC__CUDA_CHANGE_DIVIDE == PC__CHANGE_DIVIDE
-                   && (int)PC__CUDA_CHANGE_SUBTRACT == PC__CHANGE_SUBTRACT,
-               "changes differ");
-_Static_assert(sizeof(pc__cuda_drawn) == sizeof(pc__drawn)
-                   && offsetof(pc__cuda_drawn, token) == offsetof(pc__drawn, token)
-                   && offsetof(pc__cuda_drawn, outcome) == offsetof(pc__drawn, outcome)
-                   && (int)PC__CUDA_DRAWN == PC__DRAWN
-                   && (int)PC__CUDA_DRAWN_NO_NUMBER == PC__DRAWN_NO_NUMBER
-                   && (int)PC__CUDA_DRAWN_NOTHING == PC__DRAWN_NOTHING
-                   && (int)PC__CUDA_DRAWN_INFINITE == PC__DRAWN_INFINITE,
-               "results differ");
-_Static_assert(sizeof(pc__cuda_likely) == sizeof(pc__likely)
-                   && offsetof(pc__cuda_likely, token) == offsetof(pc__likely, token),
-               "lists differ");
-
 /* Sets what a row has of its own; *changes and *changed count what the rows before it have. */
 static void set_row(pc__cuda_sampling *row, const pc__draw *draw, const pc__draws *draws,
                     size_t *changes, size_t *changed)
@@ -435,7 +417,7 @@ void pc__cuda_op_sample(pc__stream *stream, pc__floats *logits, size_t stride,
         .logits = pc__cuda_floats(logits),
         .changed = scratch,
         .rows = list,
-        .changes = list ? (const pc__cuda_logit_change *)(const void *)(list + draws->count) : NULL,
+        .changes = list ? (const pc__logit_change *)(const void *)(list + draws->count) : NULL,
         .drawn = drawn,
         .stride = stride,
         .count = (uint32_t)draws->count,

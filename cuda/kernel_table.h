@@ -4,17 +4,14 @@
 #define PC_CUDA_KERNEL_TABLE_H
 
 #include "cuda/device_stream.h"
-#include "cuda/kernels/activations.h"
 #include "cuda/kernels/attend.h"
-#include "cuda/kernels/convert.h"
 #include "cuda/kernels/experts.h"
+#include "cuda/kernels/flat.h"
 #include "cuda/kernels/kv_write.h"
 #include "cuda/kernels/maps.h"
 #include "cuda/kernels/norms.h"
 #include "cuda/kernels/quantised.h"
-#include "cuda/kernels/route.h"
 #include "cuda/kernels/rows.h"
-#include "cuda/kernels/rotate.h"
 #include "cuda/kernels/sampling.h"
 
 /* X(name after pc__cuda_, its struct, threads, bytes of shared memory); those of several formats in

@@ -212,17 +212,8 @@ __device__ __forceinline__ void put_row_f32(const application &a, uint32_t r, co
 
 } // namespace
 
-extern "C" __global__ void __launch_bounds__(PC__CUDA_MAP_THREADS)
-    pc__cuda_map_apply_bf16(PARAM pc__cuda_map_task t)
-{
-    apply_half<pc__bf16>(t);
-}
-
-extern "C" __global__ void __launch_bounds__(PC__CUDA_MAP_THREADS)
-    pc__cuda_map_apply_f16(PARAM pc__cuda_map_task t)
-{
-    apply_half<pc__f16>(t);
-}
+KERNEL(pc__cuda_map_apply_bf16, pc__cuda_map_task, (PC__CUDA_MAP_THREADS), apply_half<pc__bf16>(t))
+KERNEL(pc__cuda_map_apply_f16, pc__cuda_map_task, (PC__CUDA_MAP_THREADS), apply_half<pc__f16>(t))
 
 extern "C" __global__ void __launch_bounds__(PC__CUDA_MAP_THREADS)
     pc__cuda_map_apply_f32(PARAM pc__cuda_map_task t)

@@ -362,26 +362,10 @@ template <class SCORES> __device__ __forceinline__ void record(const pc__cuda_ma
 
 } // namespace
 
-extern "C" __global__ void __launch_bounds__(PC__CUDA_MAP_THREADS, 2)
-    pc__cuda_map_record_f32(PARAM pc__cuda_map_task t)
-{
-    record<f32_scores>(t);
-}
-
-extern "C" __global__ void __launch_bounds__(PC__CUDA_MAP_THREADS, 2)
-    pc__cuda_map_record_bf16(PARAM pc__cuda_map_task t)
-{
-    record<half_scores<pc__bf16, 1, false>>(t);
-}
-
-extern "C" __global__ void __launch_bounds__(PC__CUDA_MAP_THREADS, 2)
-    pc__cuda_map_record_f16(PARAM pc__cuda_map_task t)
-{
-    record<half_scores<pc__f16, 2, false>>(t);
-}
-
-extern "C" __global__ void __launch_bounds__(PC__CUDA_MAP_THREADS, 2)
-    pc__cuda_map_record_i8(PARAM pc__cuda_map_task t)
-{
-    record<half_scores<pc__bf16, 3, true>>(t);
-}
+KERNEL(pc__cuda_map_record_f32, pc__cuda_map_task, (PC__CUDA_MAP_THREADS, 2), record<f32_scores>(t))
+KERNEL(pc__cuda_map_record_bf16, pc__cuda_map_task, (PC__CUDA_MAP_THREADS, 2),
+       record<half_scores<pc__bf16, 1, false>>(t))
+KERNEL(pc__cuda_map_record_f16, pc__cuda_map_task, (PC__CUDA_MAP_THREADS, 2),
+       record<half_scores<pc__f16, 2, false>>(t))
+KERNEL(pc__cuda_map_record_i8, pc__cuda_map_task, (PC__CUDA_MAP_THREADS, 2),
+       record<half_scores<pc__bf16, 3, true>>(t))

@@ -104,7 +104,7 @@ typedef struct pc__cuda_quantised_task {
     uint32_t unused;
 } pc__cuda_quantised_task;
 
-/* The same layer of all experts, whose entries are sorted by expert (route.h). */
+/* The same layer of all experts, whose entries are sorted by expert (experts.h). */
 typedef struct pc__cuda_quantised_experts {
     pc__cuda_quantised_task layer; /* part 0, but for panels and bias; no rows; y is [entry][out] */
     const uint64_t *panels;        /* [experts] device addresses */

@@ -3,7 +3,7 @@
 // with weights that stay in registers as they were loaded: they leave products in shared
 // memory; then each thread adds the products of one output and row, group after group. The next
 // weights come while the last rows are added.
-#include "cuda/kernels/quantised_rows.cuh"
+#include "cuda/kernels/quantised.cuh"
 
 namespace {
 
@@ -194,14 +194,7 @@ template <int BITS, int GROUP> struct expert_layer {
 
 } // namespace
 
-extern "C" __global__ void __launch_bounds__(PC__CUDA_QUANTISED_THREADS, 2)
-    pc__cuda_quantised_few(PARAM pc__cuda_quantised_task t)
-{
-    pc__for_format<plain_layer>(t, t);
-}
-
-extern "C" __global__ void __launch_bounds__(PC__CUDA_QUANTISED_THREADS, 2)
-    pc__cuda_quantised_experts_few(PARAM pc__cuda_quantised_experts t)
-{
-    pc__for_format<expert_layer>(t.layer, t);
-}
+KERNEL(pc__cuda_quantised_few, pc__cuda_quantised_task, (PC__CUDA_QUANTISED_THREADS, 2),
+       pc__for_format<plain_layer>(t, t))
+KERNEL(pc__cuda_quantised_experts_few, pc__cuda_quantised_experts, (PC__CUDA_QUANTISED_THREADS, 2),
+       pc__for_format<expert_layer>(t.layer, t))

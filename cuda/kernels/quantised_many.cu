@@ -2,7 +2,7 @@
 // and goes through the groups one after the other; the warps of a block use the same rows at the
 // same time, so that the caches serve them.
 #include "cuda/kernels/expert_tiles.cuh"
-#include "cuda/kernels/quantised_rows.cuh"
+#include "cuda/kernels/quantised.cuh"
 
 namespace {
 
@@ -166,14 +166,7 @@ template <int BITS, int GROUP> struct expert_layer {
 
 } // namespace
 
-extern "C" __global__ void __launch_bounds__(PC__CUDA_QUANTISED_MANY_THREADS)
-    pc__cuda_quantised_many(PARAM pc__cuda_quantised_task t)
-{
-    pc__for_format<plain_layer>(t, t);
-}
-
-extern "C" __global__ void __launch_bounds__(PC__CUDA_QUANTISED_MANY_THREADS)
-    pc__cuda_quantised_experts_many(PARAM pc__cuda_quantised_experts t)
-{
-    pc__for_format<expert_layer>(t.layer, t);
-}
+KERNEL(pc__cuda_quantised_many, pc__cuda_quantised_task, (PC__CUDA_QUANTISED_MANY_THREADS),
+       pc__for_format<plain_layer>(t, t))
+KERNEL(pc__cuda_quantised_experts_many, pc__cuda_quantised_experts,
+       (PC__CUDA_QUANTISED_MANY_THREADS), pc__for_format<expert_layer>(t.layer, t))

@@ -27,7 +27,7 @@ MAY_USE = {
 }
 
 # What the backend for NVIDIA GPUs may include of lib, besides itself.
-LIB_FOR_CUDA = ("base/", "attn/backend.h", "attn/plan_view.h")
+LIB_FOR_CUDA = ("base/", "attn/backend.h", "attn/draw.h", "attn/plan_view.h")
 
 # Folders of the library's code.
 LIBRARY = ("lib/", "cuda/")
@@ -100,8 +100,8 @@ def includes(tree):
 
 
 def cuda_folder(tree):
-    """cuda/ sees the contract of backends, the view of a plan and base; all of CUDA comes from
-    NVIDIA's headers, and nothing is looked for at run time."""
+    """cuda/ sees the contract of backends, with what is drawn, the view of a plan and base; all of
+    CUDA comes from NVIDIA's headers, and nothing is looked for at run time."""
     lib = re.compile(r'#include ["<]((?:%s|promptcache)[/.][^">]*)' % "|".join(MAY_USE))
     own = re.compile(r"\b(dlopen|dlsym|cu[A-Z]\w*|CU_\w+|CUDA_ERROR_\w+)\b"
                      r"|\btypedef\b[^;{]*(?:\{[^}]*\})?[^;]*\b(cu(?:da|blas)[A-Z]\w*);"

@@ -126,7 +126,7 @@ void run(std::vector<pc__draw> &list, device<float> &logits, uint32_t stride)
     std::vector<float> before(logits.data(), logits.data() + logits.size);
     std::vector<double> want(count * each / sizeof(double));
     device<pc__cuda_sampling> rows("rows", count);
-    device<pc__cuda_logit_change> all("changes", changes);
+    device<pc__logit_change> all("changes", changes);
     device<float> work("changed", changed * stride, gpu_model::UNWRITTEN);
     device<double> drawn("drawn", count * each / sizeof(double), gpu_model::UNWRITTEN);
     changes = changed = 0;

@@ -60,6 +60,8 @@ pc_status pc__cuda_op_attend(pc__stream *stream, pc__row_plan *plan, const pc__a
 pc_status pc__cuda_op_attend_queued(pc__backend *backend, const pc__queue *queue,
                                     pc__row_plan *plan, const pc__attn_layer *layer,
                                     const pc__floats *q, pc__floats *out, pc__floats *lse);
+pc_status pc__cuda_op_mark_queue(pc__backend *backend, const pc__queue *queue, void **out);
+pc_status pc__cuda_op_await_mark(pc__backend *backend, void *mark);
 pc_status pc__cuda_op_attention_map(pc__stream *stream, pc__row_plan *plan,
                                     const pc__attn_layer *layer, const pc__floats *q, size_t row,
                                     const pc__floats *lse, float *prob);

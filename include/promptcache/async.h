@@ -45,7 +45,7 @@ extern "C" {
  * Handle: any thread; pc_task_free once. */
 typedef struct pc_task pc_task;
 
-/* Waits until the task is done, at most `seconds`: 0 does not wait, INFINITY waits for long.
+/* Waits until the task is done, at most `seconds`: 0 does not wait, INFINITY has no end.
  * Returns PC_AGAIN (not done yet), or what the call without a task would have returned;
  * pc_error_text() and pc_error_place() are then of this thread. May be asked again. Returns
  * PC_ERR_STATE too, in a callback of the task, and in a child after fork(). */

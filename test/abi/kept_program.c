@@ -506,6 +506,6 @@ int main(int argc, char **argv)
     pc_model_free(model);
     pc_context_free(context);
     SAME(allocated == 0 && events > 0);
-    puts("a program of release 0.9 runs");
+    printf("a program of release %d.%d runs\n", PC_VERSION_MAJOR, PC_VERSION_MINOR);
     return 0;
 }

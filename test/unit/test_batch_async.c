@@ -18,6 +18,13 @@
 #include "random_model.h"
 #include "testing.h"
 
+/* A sanitizer is slow. */
+#if defined(__SANITIZE_THREAD__) || defined(__SANITIZE_ADDRESS__)
+enum { SEEDS = 12, STEP = 61 };
+#else
+enum { SEEDS = 40, STEP = 1 };
+#endif
+
 enum { KNOWN = 40, PROMPT = 70, BATCHES = 3, REQUESTS = 14, MAX_TOKENS = 24 };
 
 typedef struct world {
@@ -439,33 +446,35 @@ static void all_freed_within(void)
     CHECK_INT(t.calls, 1);
 }
 
-static void *free_sequence(void *sequence)
+static void *free_sequence_first(void *arg)
 {
-    pc_sequence_free(sequence);
+    talk *t = arg;
+    pc_sequence_free(t->own);
+    pc_batch_free(t->batch);
     return NULL;
 }
 
-static void *free_batch(void *batch)
+static void *free_batch_first(void *arg)
 {
-    pc_batch_free(batch);
+    talk *t = arg;
+    pc_batch_free(t->batch);
+    pc_sequence_free(t->own);
     return NULL;
 }
 
-/* Frees on other threads wait for the step, whoever comes first. */
-static void frees_wait(void)
+/* Frees on another thread wait for the step. */
+static void frees_wait(void *(*frees)(void *))
 {
     talk t = {.free_all = 0};
-    pthread_t threads[2];
+    pthread_t thread;
     start_talk(&t);
-    pthread_create(&threads[0], NULL, free_sequence, t.own);
-    pthread_create(&threads[1], NULL, free_batch, t.batch);
+    pthread_create(&thread, NULL, frees, &t);
     end_world(&t.w); /* the task holds them */
     usleep(20000);
     CHECK_STATUS(pc_task_wait(t.task, 0), PC_AGAIN);
     let_go(&t);
     CHECK(pc_task_wait(t.task, INFINITY) >= 0);
-    pthread_join(threads[0], NULL);
-    pthread_join(threads[1], NULL);
+    pthread_join(thread, NULL);
     CHECK_INT(t.calls, 1);
     pc_sequence_free(t.other);
     pc_task_free(t.task);
@@ -557,16 +566,10 @@ static int steps_with(const pc_allocator *mem, const pc_test_memory *memory)
     return whole && memory->calls < memory->fail_at;
 }
 
-/* A sanitizer is slow: there it is every 7th. */
 static void no_memory(void)
 {
-#if defined(__SANITIZE_THREAD__) || defined(__SANITIZE_ADDRESS__)
-    const uint64_t step = 7;
-#else
-    const uint64_t step = 1;
-#endif
     int done = 0;
-    for (uint64_t at = 1; !done; at += step) {
+    for (uint64_t at = 1; !done; at += STEP) {
         pc_test_memory memory = {.fail_at = at};
         const pc_allocator mem = pc_test_allocator(&memory);
         done = steps_with(&mem, &memory);
@@ -574,6 +577,7 @@ static void no_memory(void)
     }
 }
 
+#ifndef __SANITIZE_THREAD__
 static int in_child(talk *t)
 {
     pc_batch *batch = NULL;
@@ -603,10 +607,8 @@ static int in_child(talk *t)
     return pc_test_end();
 }
 
-/* A sanitizer of threads does not go on in a child of several threads. */
 static void forked(void)
 {
-#ifndef __SANITIZE_THREAD__
     talk t = {.free_all = 0};
     int code = -1;
     start_talk(&t);
@@ -623,8 +625,13 @@ static void forked(void)
     pc_sequence_free(t.other);
     pc_batch_free(t.batch);
     end_world(&t.w);
-#endif
 }
+#else
+/* The sanitizer does not go on in a child of several threads. */
+static void forked(void)
+{
+}
+#endif
 
 static void arguments(void)
 {
@@ -637,13 +644,14 @@ static void arguments(void)
 int main(void)
 {
     schedule total = {.left = 0};
-    for (uint64_t seed = 1; seed <= 40; seed++)
+    for (uint64_t seed = 1; seed <= SEEDS; seed++)
         random_schedule(seed, &total);
     printf("%d waits were too early, %d calls were refused\n", total.waited, total.refused);
     CHECK(total.waited && total.refused);
     callbacks();
     all_freed_within();
-    frees_wait();
+    frees_wait(free_sequence_first);
+    frees_wait(free_batch_first);
     both_at_once();
     no_memory();
     forked();

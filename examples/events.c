@@ -2,6 +2,7 @@
  * library, and poll() tells when a step is done. A server has its sockets in the same poll(). */
 #include <promptcache.h>
 #include <promptcache/async.h>
+#include <promptcache/batch.h>
 #include <poll.h>
 #include <stdio.h>
 
@@ -50,11 +51,11 @@ static pc_status go_on(objects *o, int b)
     pc_task_free(o->steps[b]);
     o->steps[b] = NULL;
     o->done++;
-    for (size_t i = 0; i < count; i++)
-        if (pc_sequence_finish(changed[i])) {
-            const char *text = pc_sequence_text(changed[i], &size);
+    for (size_t i = 0; i < count; i++) {
+        const char *text = pc_sequence_text(changed[i], &size);
+        if (pc_sequence_finish(changed[i]))
             printf("batch %d: %.*s\n", b, (int)size, text);
-        }
+    }
     return status == PC_OK ? pc_batch_step_async(&o->steps[b], o->batches[b]) : status;
 }
 
@@ -83,9 +84,8 @@ int main(int argc, char **argv)
     static objects o;
     int prompts = argc - 3;
     if (prompts < 1 || prompts > MOST) {
-        int asked = argc == 2 && argv[1][0] == '-'; /* --help */
-        fprintf(asked ? stdout : stderr, "usage: events MODEL SCHEMA.pml PROMPT.pml...\n");
-        return asked ? 0 : 2;
+        fprintf(argc == 2 ? stdout : stderr, "usage: events MODEL SCHEMA.pml PROMPT.pml...\n");
+        return argc == 2 ? 0 : 2; /* --help */
     }
     pc_status status = load(&o, argv[1], argv[2]);
     for (int i = 0; i < prompts && status >= 0; i++)

@@ -7,12 +7,15 @@
 #ifndef PROMPTCACHE_ASYNC_H
 #define PROMPTCACHE_ASYNC_H
 
-#include "attend.h"
-#include "batch.h"
+#include "../promptcache.h"
 
 #ifdef __cplusplus
 extern "C" {
 #endif
+
+struct pc_batch;       /* promptcache/batch.h */
+struct pc_plan;        /* promptcache/attend.h */
+struct pc_attend_args; /* promptcache/attend.h */
 
 /* ---- Tasks */
 
@@ -62,7 +65,7 @@ PC_API void pc_task_free(pc_task *task);
 /* pc_batch_step on another thread. The task holds the batch; free its sequences and the batch in
  * any order. Of several batches as many steps run at once. Returns PC_ERR_LIMIT (no thread can be
  * started), and PC_ERR_STATE as pc_batch_step. The task's status is that of pc_batch_step. */
-PC_API pc_status pc_batch_step_async(pc_task **out, pc_batch *batch);
+PC_API pc_status pc_batch_step_async(pc_task **out, struct pc_batch *batch);
 
 /* pc_attend on another thread. `args`, and what it points to but K, V, q, out and lse, is read
  * before the call returns; these belong to the task until it is done. Returns all errors of
@@ -71,7 +74,8 @@ PC_API pc_status pc_batch_step_async(pc_task **out, pc_batch *batch);
  * On a backend that queues ("cuda"), the call queues the work as with PC_ATTEND_QUEUE, which need
  * not be set, and the task is done when the stream has done it. The plan does not belong to the
  * task there: further calls of it may queue more. */
-PC_API pc_status pc_attend_async(pc_task **out, pc_plan *plan, const pc_attend_args *args);
+PC_API pc_status pc_attend_async(pc_task **out, struct pc_plan *plan,
+                                 const struct pc_attend_args *args);
 
 #ifdef __cplusplus
 }

@@ -2,6 +2,7 @@
  * of the positions and RoPE objects. Where the backend does not see host memory, addresses of pages
  * and of activations are only handed on to it. */
 #include <promptcache/async.h>
+#include <promptcache/attend.h>
 #include <promptcache/bench.h>
 #include <math.h>
 #include <stdio.h>

@@ -1,5 +1,6 @@
 /* pc_batch_step_async: a step as a task. */
 #include <promptcache/async.h>
+#include <promptcache/batch.h>
 
 #include "serve/batch.h"
 

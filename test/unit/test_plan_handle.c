@@ -5,10 +5,13 @@
  * overflow, leaks when an allocation fails; a device that the CPU does not have; a call of some
  * heads, or on another thread, that gives other bits; calls of a plan that another thread has. */
 #include <promptcache/async.h>
+#include <promptcache/attend.h>
 #include <promptcache/bench.h>
 #include <math.h>
+#include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "pages_write.h"
 #include "testing.h"
@@ -548,6 +551,12 @@ static void fail_everywhere(void)
             pc_status status = pc_attend(plan, &args);
             CHECK(status == PC_OK || status == PC_ERR_NOMEM);
             CHECK_OK(pc_attend(plan, &args)); /* a failure before leaves the plan whole */
+            pc_task *task = NULL;
+            status = pc_attend_async(&task, plan, &args);
+            CHECK(status == PC_OK ? task != NULL : status == PC_ERR_NOMEM && !task);
+            if (task)
+                CHECK_OK(pc_task_wait(task, INFINITY));
+            pc_task_free(task);
         }
         pc_plan_free(plan);
         pc_context_free(context);
@@ -555,6 +564,83 @@ static void fail_everywhere(void)
         if (memory.calls < at)
             break;
     }
+    free_world(&w);
+}
+
+/* Loops of the application that wait until they may go on. */
+typedef struct slow_loops {
+    pthread_mutex_t lock;
+    pthread_cond_t change;
+    int held, go;
+} slow_loops;
+
+static void slow_loop(void *user, size_t n, void (*body)(void *arg, size_t i), void *arg)
+{
+    slow_loops *s = user;
+    pthread_mutex_lock(&s->lock);
+    s->held = 1;
+    pthread_cond_broadcast(&s->change);
+    while (!s->go)
+        pthread_cond_wait(&s->change, &s->lock);
+    pthread_mutex_unlock(&s->lock);
+    for (size_t i = 0; i < n; i++)
+        body(arg, i);
+}
+
+static void *go_on(void *arg)
+{
+    slow_loops *s = arg;
+    usleep(20000);
+    pthread_mutex_lock(&s->lock);
+    s->go = 1;
+    pthread_cond_broadcast(&s->change);
+    pthread_mutex_unlock(&s->lock);
+    return NULL;
+}
+
+/* A plan belongs to its task. Freeing it waits. */
+static void under_way(void)
+{
+    static world w;
+    static float out[2][ROWS * HEADS * V_DIM];
+    slow_loops slow = {.held = 0};
+    pc_context_options options = PC_CONTEXT_OPTIONS_INIT;
+    pc_attend_args args = PC_ATTEND_ARGS_INIT;
+    pc_context *context;
+    pc_plan *plan;
+    pc_task *task, *second;
+    pthread_t thread;
+    pthread_mutex_init(&slow.lock, NULL);
+    pthread_cond_init(&slow.change, NULL);
+    make_world(&w, PC_DTYPE_F32);
+    options.threads = 2;
+    options.parallel_for = slow_loop;
+    options.parallel_user = &slow;
+    pc_plan_args from = plan_args(&w, 0);
+    CHECK_OK(pc_context_new(&context, &options));
+    CHECK_OK(pc_plan_new(&plan, context, &from));
+    pc_context_free(context);
+    args.pages = (const void *const *)w.pages[0];
+    args.q = w.q;
+    args.out = out[0];
+    CHECK_OK(pc_attend_async(&task, plan, &args));
+    pthread_mutex_lock(&slow.lock);
+    while (!slow.held)
+        pthread_cond_wait(&slow.change, &slow.lock);
+    pthread_mutex_unlock(&slow.lock);
+    args.out = out[1];
+    CHECK_STATUS(pc_attend(plan, &args), PC_ERR_STATE);
+    CHECK_ERROR_HAS("pc_attend: a task that uses the plan is under way");
+    CHECK_STATUS(pc_attend_async(&second, plan, &args), PC_ERR_STATE);
+    CHECK(!second);
+    CHECK_STATUS(pc_task_wait(task, 0), PC_AGAIN);
+    pthread_create(&thread, NULL, go_on, &slow);
+    pc_plan_free(plan);
+    CHECK_OK(pc_task_wait(task, 0)); /* it has waited */
+    pthread_join(thread, NULL);
+    pc_task_free(task);
+    CHECK_STATUS(pc_attend_async(&task, NULL, &args), PC_ERR_INVALID);
+    CHECK_STATUS(pc_attend_async(NULL, NULL, &args), PC_ERR_INVALID);
     free_world(&w);
 }
 
@@ -611,6 +697,7 @@ int main(void)
     bad_calls(context);
     far_apart(context);
     fail_everywhere();
+    under_way();
     other_device();
     named_device();
     pc_context_free(context);

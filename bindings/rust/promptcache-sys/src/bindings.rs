@@ -617,6 +617,20 @@ pub struct pc_folder {
     _marker: PhantomData<(*mut u8, PhantomPinned)>,
 }
 
+/// promptcache/batch.h
+#[repr(C)]
+pub struct pc_batch {
+    _bytes: [u8; 0],
+    _marker: PhantomData<(*mut u8, PhantomPinned)>,
+}
+
+/// promptcache/attend.h
+#[repr(C)]
+pub struct pc_plan {
+    _bytes: [u8; 0],
+    _marker: PhantomData<(*mut u8, PhantomPinned)>,
+}
+
 /// Work that a thread of the library does. A call that starts one checks its arguments, makes the
 /// task and returns. Then wait for it ([`pc_task_wait`](crate::pc_task_wait)), look now and then ([`pc_task_wait`](crate::pc_task_wait) with 0
 /// seconds), or let an event loop tell ([`pc_task_fd`](crate::pc_task_fd)).

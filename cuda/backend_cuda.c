@@ -1,11 +1,34 @@
-/* The backend "cuda": its instance, its memory and its streams. */
+/* The backend "cuda": its instance, its memory, its streams, and the table of kernels. */
 #include "cuda/backend_cuda.h"
 
-#include "cuda/backend_cuda_dense.h"
-#include "cuda/backend_cuda_visitor.h"
 #include "base/mem.h"
 
 enum { IDLE_STREAMS = 4 }; /* a stream has pinned memory, which takes long to get */
+
+/* ------------------------------------------------------------------- kernels */
+
+#define DECLARE(name, task, threads, shared) void pc__cuda_##name(const task);
+PC__CUDA_KERNELS(DECLARE)
+#undef DECLARE
+
+const pc__cuda_kernel_table pc__cuda_kernels = {
+#define DESCRIBE(name, task, threads, shared) \
+    .name = PC__CUDA_KERNEL(pc__cuda_##name, task, threads, shared),
+    PC__CUDA_KERNELS(DESCRIBE)
+#undef DESCRIBE
+};
+
+/* Prepares those that need it. PC_ERR_UNSUPPORTED: there is no code for this device. */
+static pc_status prepare_kernels(const pc__cuda_device *device)
+{
+    enum { WITHOUT_ASKING = 48 << 10 };
+    const pc__cuda_kernel *all = &pc__cuda_kernels.lookup_f32;
+    int blocks;
+    for (size_t i = 0; i < sizeof pc__cuda_kernels / sizeof *all; i++)
+        if (!i || all[i].shared_bytes > WITHOUT_ASKING)
+            PC__TRY_RETURN(pc__cuda_kernel_prepare(&all[i], device, &blocks));
+    return PC_OK;
+}
 
 /* ------------------------------------------------------------------- memory */
 
@@ -139,48 +162,20 @@ static void free_backend(pc__backend *backend)
     close_parts(pc__cuda_backend_of(backend));
 }
 
-static const pc__backend_ops cuda = {
-    .name = "cuda",
-    .free = free_backend,
-    .take = take,
-    .give = give,
-    .stream_new = stream_new,
-    .stream_free = stream_free,
-    .finish = finish,
-    .copy = copy,
-    .zero = zero,
-    .default_compute = default_compute,
-    .linear_new = pc__cuda_op_linear_new,
-    .keeps_quantised = keeps_quantised,
-    .linear_join = pc__cuda_op_linear_join,
-    .linear_free = pc__cuda_op_linear_free,
-    .linear_bytes = pc__cuda_op_linear_bytes,
-    .linear_run = pc__cuda_op_linear_run,
-    .table_new = pc__cuda_op_table_new,
-    .table_of = pc__cuda_op_table_of,
-    .table_free = pc__cuda_op_table_free,
-    .table_bytes = pc__cuda_op_table_bytes,
-    .look_up = pc__cuda_op_look_up,
-    .pointwise = pc__cuda_op_pointwise,
-    .gather = pc__cuda_op_gather,
-    .neighbours = pc__cuda_op_neighbours,
-    .rms_norm = pc__cuda_op_rms_norm,
-    .layer_norm = pc__cuda_op_layer_norm,
-    .scale_rows = pc__cuda_op_scale_rows,
-    .activate = pc__cuda_op_activate,
-    .gate = pc__cuda_op_gate,
-    .add = pc__cuda_op_add,
-    .experts_scratch = pc__cuda_op_experts_scratch,
-    .experts = pc__cuda_op_experts,
-    .store_kv = pc__cuda_op_store_kv,
-    .attend = pc__cuda_op_attend,
-    .attend_queued = pc__cuda_op_attend_queued,
-    .mark_queue = pc__cuda_op_mark_queue,
-    .await_mark = pc__cuda_op_await_mark,
-    .attention_map = pc__cuda_op_attention_map,
-    .apply_maps = pc__cuda_op_apply_maps,
-    .record_maps = pc__cuda_op_record_maps,
-    .sample = pc__cuda_op_sample,
+static const pc__backend_ops cuda = {.name = "cuda",
+                                     .free = free_backend,
+                                     .take = take,
+                                     .give = give,
+                                     .stream_new = stream_new,
+                                     .stream_free = stream_free,
+                                     .finish = finish,
+                                     .copy = copy,
+                                     .zero = zero,
+                                     .default_compute = default_compute,
+                                     .keeps_quantised = keeps_quantised,
+#define MEMBER(name) .name = pc__cuda_op_##name,
+                                     PC__CUDA_OPS(MEMBER)
+#undef MEMBER
 };
 
 static pc_status open_parts(pc__cuda_backend *b, size_t limit)
@@ -190,7 +185,7 @@ static pc_status open_parts(pc__cuda_backend *b, size_t limit)
     PC__TRY_RETURN(pc__cuda_device_new(&b->device, mem, number));
     PC__TRY_RETURN(pc__cuda_pool_new(&b->pool, b->device, limit));
     pc__cuda_pool_set_spare(b->pool, spare, b);
-    return pc__cuda_dense_prepare(b->device);
+    return prepare_kernels(b->device);
 }
 
 pc_status pc__cuda_backend_blas(pc__cuda_blas **out, pc__backend *backend)

@@ -1,9 +1,10 @@
 /* Layers with experts. The device routes the rows and sorts the entries, so that the host waits for
  * nothing; so each kernel goes through the rows of all experts at once. */
-#include "cuda/backend_cuda_dense.h"
+#include "cuda/backend_cuda.h"
+
+#include <string.h>
 
 #include "base/mem.h"
-#include "cuda/kept_lists.h"
 
 /* Activations in the scratch memory. */
 typedef struct cuda_experts {
@@ -65,9 +66,7 @@ enum { PARTS = 3 }; /* of an expert, as linear_join gets them */
 static int alike(const pc__cuda_linear *a, const pc__cuda_linear *b)
 {
     return a->out == b->out && a->in == b->in && a->dtype == b->dtype && !a->bias == !b->bias
-           && a->format.bits == b->format.bits && a->format.group == b->format.group
-           && a->format.zero == b->format.zero && a->format.minimum == b->format.minimum
-           && a->format.half == b->format.half && a->code_bytes == b->code_bytes;
+           && !memcmp(&a->format, &b->format, sizeof a->format) && a->code_bytes == b->code_bytes;
 }
 
 /* Addresses of the weights of one part of all experts, then of their biases. */
@@ -134,14 +133,14 @@ static void fill_choice(const cuda_experts *w)
                                        .groups = (uint32_t)c->groups,
                                        .groups_used = (uint32_t)c->groups_used,
                                        .group_best = (uint32_t)c->group_best};
-    pc__cuda_launch_rows(w->stream, &pc__cuda_dense.route_choice,
+    pc__cuda_launch_rows(w->stream, &pc__cuda_kernels.route_choice,
                          pc__cuda_route_blocks((uint32_t)w->rows), &task);
 }
 
 static void route_rows(const cuda_experts *w)
 {
     const pc__expert_config *c = w->layer->config;
-    const pc__cuda_dense_kernels *k = &pc__cuda_dense;
+    const pc__cuda_kernel_table *k = &pc__cuda_kernels;
     pc__cuda_route_task task = {.logits = pc__cuda_floats(w->logits),
                                 .choice = chooses(c) ? w->choice : NULL,
                                 .chosen = w->chosen,
@@ -183,7 +182,7 @@ static void show_chosen(const cuda_experts *w, float *to)
                             .rows = (uint32_t)w->entries,
                             .dim = 1,
                             .scale = 1.0f};
-    pc__cuda_launch_rows(w->stream, &pc__cuda_dense.lookup_f32, w->entries, &task);
+    pc__cuda_launch_rows(w->stream, &pc__cuda_kernels.lookup_f32, w->entries, &task);
     pc__free(&w->stream->context->mem, numbers);
 }
 
@@ -229,8 +228,8 @@ static expert_inputs inputs_of(const cuda_experts *w, const pc__cuda_linear *lin
     in.rounded = pc__cuda_scratch_of(w->stream, count * sizeof *in.rounded);
     pc__cuda_convert_task task = {pc__cuda_floats(x), in.rounded, count};
     pc__cuda_launch_rows(w->stream,
-                         linear->dtype == PC_DTYPE_BF16 ? &pc__cuda_dense.convert_bf16
-                                                        : &pc__cuda_dense.convert_f16,
+                         linear->dtype == PC_DTYPE_BF16 ? &pc__cuda_kernels.convert_bf16
+                                                        : &pc__cuda_kernels.convert_f16,
                          (count + block - 1) / block, &task);
     return in;
 }
@@ -258,15 +257,14 @@ static void multiply_many(const cuda_experts *w, const pc__cuda_linear *linear,
                           pc__cuda_expert_tiles((uint32_t)w->entries, count, PC__CUDA_EXPERT_TILE),
                           1};
     pc__cuda_launch(pc__cuda_stream_of(w->stream),
-                    linear->dtype == PC_DTYPE_BF16 ? &pc__cuda_dense.expert_many_bf16
-                                                   : &pc__cuda_dense.expert_many_f16,
+                    linear->dtype == PC_DTYPE_BF16 ? &pc__cuda_kernels.expert_many_bf16
+                                                   : &pc__cuda_kernels.expert_many_f16,
                     grid, &task);
 }
 
 static void multiply_few(const cuda_experts *w, const pc__cuda_linear *linear,
                          const expert_inputs *in, float *y)
 {
-    const pc__cuda_dense_kernels *k = &pc__cuda_dense;
     uint32_t count = (uint32_t)w->layer->config->count;
     pc__cuda_expert_linear task = {.weights = linear->experts,
                                    .bias = linear->bias ? linear->experts + count : NULL,
@@ -279,10 +277,8 @@ static void multiply_few(const cuda_experts *w, const pc__cuda_linear *linear,
                                    .out = (uint32_t)linear->out};
     pc__cuda_grid grid = {(task.out + PC__CUDA_EXPERT_OUT - 1) / PC__CUDA_EXPERT_OUT, count, 1};
     pc__cuda_launch(pc__cuda_stream_of(w->stream),
-                    linear->dtype == PC_DTYPE_F32    ? &k->expert_linear_f32
-                    : linear->dtype == PC_DTYPE_BF16 ? &k->expert_linear_bf16
-                                                     : &k->expert_linear_f16,
-                    grid, &task);
+                    pc__cuda_for_dtype(&pc__cuda_kernels.expert_linear_f32, linear->dtype), grid,
+                    &task);
 }
 
 static void multiply_quantised(const cuda_experts *w, const pc__cuda_linear *linear,
@@ -297,7 +293,7 @@ static void multiply_quantised(const cuda_experts *w, const pc__cuda_linear *lin
                                        .row = in->row,
                                        .first = w->first,
                                        .experts = count};
-    const pc__cuda_dense_kernels *k = &pc__cuda_dense;
+    const pc__cuda_kernel_table *k = &pc__cuda_kernels;
     uint32_t out = (uint32_t)linear->out, entries = (uint32_t)w->entries,
              tiles = pc__cuda_expert_tiles(entries, count, PC__CUDA_QUANTISED_ROWS);
     int many = many_rows(w);
@@ -348,7 +344,7 @@ static void run_shared(const cuda_experts *w)
 /* The rows of all entries, times their scores, where the results will lie. */
 static const pc__floats *scale_inputs(const cuda_experts *w)
 {
-    const pc__cuda_dense_kernels *k = &pc__cuda_dense;
+    const pc__cuda_kernel_table *k = &pc__cuda_kernels;
     uint32_t entries = (uint32_t)w->entries, dim = (uint32_t)w->layer->hidden;
     pc__cuda_lookup gather = {
         .table = w->x, .row = w->row, .x = w->results, .rows = entries, .dim = dim, .scale = 1.0f};
@@ -391,7 +387,7 @@ static void add_up(const cuda_experts *w)
                                      .entries = (uint32_t)w->entries};
     if (w->layer->shared->width && w->layer->shared_scale)
         task.shared_scale = pc__cuda_floats(w->shared_scale);
-    pc__cuda_launch_rows(w->stream, &pc__cuda_dense.expert_sum, w->rows, &task);
+    pc__cuda_launch_rows(w->stream, &pc__cuda_kernels.expert_sum, w->rows, &task);
 }
 
 pc_status pc__cuda_op_experts(pc__stream *stream, const pc__expert_layer *layer,

@@ -2,7 +2,6 @@
  * CUDA_VISIBLE_DEVICES says which devices it counts. */
 #include "base/module.h"
 #include "cuda/backend_cuda.h"
-#include "cuda/check.h"
 
 static pc_status open_cuda(pc__backend **out, pc_context *context)
 {

@@ -1,5 +1,4 @@
-/* Opens a device, and makes it the current one of a thread for a while; memory of the CPU for it.
- */
+/* What each result means; opens a device, and makes it the current one of a thread for a while. */
 #include "cuda/device.h"
 
 #include <string.h>
@@ -7,6 +6,109 @@
 #include "base/mem.h"
 
 enum { OLDEST = 8 }; /* compute capability 8.0: copies that run beside computing, bf16 */
+
+/* ------------------------------------------------------------------ results */
+
+/* The errors after which a context takes no more work, as cuda_runtime_api.h and the driver's
+ * manual say. */
+static int is_sticky(cudaError_t result)
+{
+    switch (result) {
+    case cudaErrorDevicesUnavailable:
+    case cudaErrorECCUncorrectable:
+    case cudaErrorNvlinkUncorrectable:
+    case cudaErrorContained:
+    case cudaErrorIllegalAddress:
+    case cudaErrorLaunchTimeout:
+    case cudaErrorAssert:
+    case cudaErrorHardwareStackError:
+    case cudaErrorIllegalInstruction:
+    case cudaErrorMisalignedAddress:
+    case cudaErrorInvalidAddressSpace:
+    case cudaErrorInvalidPc:
+    case cudaErrorLaunchFailure:
+    case cudaErrorTensorMemoryLeak:
+    case cudaErrorContextIsDestroyed:
+    case cudaErrorCudartUnloading:
+    case cudaErrorExternalDevice:
+    case cudaErrorUnknown:
+        return 1;
+    default:
+        return 0;
+    }
+}
+
+static pc_status status_of(cudaError_t result)
+{
+    switch (result) {
+    case cudaErrorMemoryAllocation:
+        return PC_ERR_NOMEM;
+    case cudaErrorStubLibrary:
+    case cudaErrorInsufficientDriver:
+    case cudaErrorCallRequiresNewerDriver:
+    case cudaErrorNoDevice:
+    case cudaErrorNoKernelImageForDevice:
+    case cudaErrorInvalidKernelImage:
+    case cudaErrorUnsupportedPtxVersion:
+    case cudaErrorJitCompilerNotFound:
+    case cudaErrorSystemDriverMismatch:
+    case cudaErrorSystemNotReady:
+    case cudaErrorCompatNotSupportedOnDevice:
+        return PC_ERR_UNSUPPORTED;
+    default:
+        return is_sticky(result) ? PC_ERR_DEAD : PC_ERR_INTERNAL;
+    }
+}
+
+/* NVIDIA's drivers run what any later toolkit of the same major version has built; compressed
+ * kernels they read since CUDA 12.4. */
+enum { LEAST_DRIVER = CUDART_VERSION >= 13000 ? 580 : 550 };
+
+/* The runtime's text speaks of a driver that is too old, also where there is none. */
+static pc_status fail_driver(const char *call)
+{
+    int driver = 0;
+    if (cudaDriverGetVersion(&driver) || !driver)
+        return pc__fail(PC_ERR_UNSUPPORTED,
+                        "no NVIDIA driver was found (%s: cudaErrorInsufficientDriver)", call);
+    return pc__fail(PC_ERR_UNSUPPORTED,
+                    "the NVIDIA driver knows CUDA %d.%d, this build needs driver %d or a later one "
+                    "(%s: cudaErrorInsufficientDriver)",
+                    driver / 1000, driver % 1000 / 10, LEAST_DRIVER, call);
+}
+
+void pc__cuda_ignore(cudaError_t result)
+{
+    if (result != cudaSuccess && cudaPeekAtLastError() == result)
+        cudaGetLastError();
+}
+
+pc_status pc__cuda_check(cudaError_t result, const char *call)
+{
+    if (result == cudaSuccess)
+        return PC_OK;
+    pc__cuda_ignore(result);
+    if (result == cudaErrorInsufficientDriver)
+        return fail_driver(call);
+    return pc__fail(status_of(result), "%s: %s (%d), %s", call, cudaGetErrorName(result),
+                    (int)result, cudaGetErrorString(result));
+}
+
+pc_status pc__cublas_check(cublasStatus_t result, const char *call)
+{
+    if (result == CUBLAS_STATUS_SUCCESS)
+        return PC_OK;
+    /* cuBLASLt has a runtime of its own, whose last error ours does not know; a lost context is
+     * what every call tells that asks the driver. */
+    cudaError_t below = cudaFree(NULL);
+    if (is_sticky(below))
+        return pc__cuda_check(below, call);
+    pc__cuda_ignore(below);
+    return pc__fail(result == CUBLAS_STATUS_ALLOC_FAILED ? PC_ERR_NOMEM : PC_ERR_INTERNAL,
+                    "%s: %s (%d)", call, cublasLtGetStatusName(result), (int)result);
+}
+
+/* ------------------------------------------------------------------ the device */
 
 /* Whoever saw the error first has said so. */
 pc_status pc__cuda_fail_in(const pc__cuda_device *device, pc_status status)
@@ -116,49 +218,4 @@ void pc__cuda_device_free(pc__cuda_device *device)
         return;
     pc_allocator mem = device->mem;
     pc__free(&mem, device);
-}
-
-pc_status pc__cuda_pinned_take(const pc__cuda_device *device, size_t bytes, void **out)
-{
-    pc_status status;
-    *out = NULL;
-    PC__CUDA_ON(device, status, PC__CUDA(cudaHostAlloc, (out, bytes, cudaHostAllocPortable)));
-    if (status < 0) {
-        pc__fail_in(status, "%zu bytes of pinned memory", bytes);
-        pc__cuda_fail_in(device, status);
-    }
-    return status;
-}
-
-void pc__cuda_pinned_give(const pc__cuda_device *device, void *memory)
-{
-    pc__cuda_caller before;
-    if (!memory || pc__cuda_enter(&before, device) < 0)
-        return;
-    pc__cuda_ignore(cudaFreeHost(memory));
-    pc__cuda_leave(&before);
-}
-
-pc_status pc__cuda_event_new(cudaEvent_t *out, const pc__cuda_device *device)
-{
-    pc_status status;
-    *out = NULL;
-    PC__CUDA_ON(device, status, PC__CUDA(cudaEventCreateWithFlags, (out, cudaEventDisableTiming)));
-    return status < 0 ? pc__cuda_fail_in(device, status) : PC_OK;
-}
-
-void pc__cuda_event_free(cudaEvent_t event, const pc__cuda_device *device)
-{
-    pc__cuda_caller before;
-    if (!event || pc__cuda_enter(&before, device) < 0)
-        return;
-    pc__cuda_ignore(cudaEventDestroy(event));
-    pc__cuda_leave(&before);
-}
-
-pc_status pc__cuda_event_wait(cudaEvent_t event, const pc__cuda_device *device)
-{
-    pc_status status;
-    PC__CUDA_ON(device, status, PC__CUDA(cudaEventSynchronize, (event)));
-    return status < 0 ? pc__cuda_fail_in(device, status) : PC_OK;
 }

@@ -1,9 +1,28 @@
 /* A device, as the calling thread works on it: in its primary context, which every user of the
- * device in this process shares. */
+ * device in this process shares. And results of the CUDA runtime and of cuBLASLt as statuses, with
+ * an error text that holds the call and the result's name. */
 #ifndef PC_CUDA_DEVICE_H
 #define PC_CUDA_DEVICE_H
 
-#include "cuda/check.h"
+#include <cublasLt.h>
+#include <cuda_runtime_api.h>
+
+#include "base/fail.h"
+
+/* PC_ERR_NOMEM: out of memory. PC_ERR_UNSUPPORTED: the driver or the device is not for us.
+ * PC_ERR_DEAD: the context is lost; all later calls fail. The runtime's own last error of this
+ * thread, which belongs to the application, is not left behind. */
+pc_status pc__cuda_check(cudaError_t result, const char *call);
+/* A failure on the device that cuBLASLt reports has the runtime's status and text, too. */
+pc_status pc__cublas_check(cublasStatus_t result, const char *call);
+
+/* A failure that nobody is told of is not left behind either; another last error, which is the
+ * application's, stays. The runtime does not keep cudaErrorNotReady. */
+void pc__cuda_ignore(cudaError_t result);
+
+/* PC__CUDA(cudaMalloc, (&address, bytes)): a call and its check. */
+#define PC__CUDA(call, arguments) pc__cuda_check(call arguments, #call)
+#define PC__CUBLAS(call, arguments) pc__cublas_check(call arguments, #call)
 
 /* Immutable: any thread. */
 typedef struct pc__cuda_device {
@@ -64,16 +83,5 @@ pc_status pc__cuda_check_entered(const pc__cuda_device *device, const void *addr
 
 /* Puts "CUDA device 0 (its name)" before the error text. */
 pc_status pc__cuda_fail_in(const pc__cuda_device *device, pc_status status);
-
-/* Memory of the CPU that the device reads and writes at full speed. Slow to take: for blocks that
- * are kept. Given back only when no queued work uses it. */
-pc_status pc__cuda_pinned_take(const pc__cuda_device *device, size_t bytes, void **out);
-void pc__cuda_pinned_give(const pc__cuda_device *device, void *memory); /* NULL does nothing */
-
-/* Events without times: a point in the order of a stream, which `wait` makes the calling thread
- * wait for. `free`: NULL does nothing. */
-pc_status pc__cuda_event_new(cudaEvent_t *out, const pc__cuda_device *device);
-void pc__cuda_event_free(cudaEvent_t event, const pc__cuda_device *device);
-pc_status pc__cuda_event_wait(cudaEvent_t event, const pc__cuda_device *device);
 
 #endif

@@ -184,48 +184,6 @@ void pc__cuda_pool_give(pc__cuda_pool *pool, void *address)
         pc__cuda_restore(before, pool->device);
 }
 
-void pc__cuda_pool_trim(pc__cuda_pool *pool)
-{
-    pc__cuda_caller before;
-    if (pc__cuda_enter(&before, pool->device) < 0)
-        return;
-    pthread_mutex_lock(&pool->lock);
-    drop_idle(pool);
-    pthread_mutex_unlock(&pool->lock);
-    pc__cuda_ignore(cudaStreamSynchronize(pool->order)); /* what was given is free then */
-    pc__cuda_ignore(cudaMemPoolTrimTo(pool->memory, 0));
-    pc__cuda_leave(&before);
-}
-
-static size_t look(const pc__cuda_pool *pool, enum cudaMemPoolAttr what)
-{
-    uint64_t bytes = 0;
-    pc__cuda_ignore(cudaMemPoolGetAttribute(pool->memory, what, &bytes));
-    return (size_t)bytes;
-}
-
-static size_t idle_bytes(pc__cuda_pool *pool)
-{
-    size_t bytes = 0;
-    pthread_mutex_lock(&pool->lock);
-    for (size_t i = 0; i < pool->idle_count; i++)
-        bytes += pool->idle[i]->bytes;
-    pthread_mutex_unlock(&pool->lock);
-    return bytes;
-}
-
-pc__cuda_pool_sizes pc__cuda_pool_look(pc__cuda_pool *pool)
-{
-    pc__cuda_pool_sizes sizes = {0, 0, pool->limit};
-    pc__cuda_caller before;
-    if (pc__cuda_enter(&before, pool->device) < 0)
-        return sizes;
-    sizes.given = look(pool, cudaMemPoolAttrUsedMemCurrent) - idle_bytes(pool);
-    sizes.held = look(pool, cudaMemPoolAttrReservedMemCurrent);
-    pc__cuda_leave(&before);
-    return sizes;
-}
-
 const pc__cuda_device *pc__cuda_pool_device(const pc__cuda_pool *pool)
 {
     return pool->device;
@@ -242,7 +200,7 @@ static pc_status find_limit(pc__cuda_pool *pool)
     return PC_OK;
 }
 
-/* What comes back stays with the pool until it is trimmed. */
+/* What comes back stays with the pool. */
 static pc_status open_pool(pc__cuda_pool *pool)
 {
     uint64_t all = UINT64_MAX;

@@ -8,11 +8,6 @@
 enum { PC__CUDA_ALIGNMENT = 256 }; /* of every part, as the runtime promises */
 
 typedef struct pc__cuda_pool pc__cuda_pool; /* any thread */
-typedef struct pc__cuda_pool_sizes {
-    size_t given; /* bytes of parts that are in use */
-    size_t held;  /* bytes that the device has reserved for the pool */
-    size_t limit;
-} pc__cuda_pool_sizes;
 
 /* `limit`: bytes that the pool may hold; 0: what is free on the device, less 1 GiB for others, but
  * at least half of it. */
@@ -32,8 +27,5 @@ pc_status pc__cuda_pool_take(pc__cuda_pool *pool, size_t bytes, void **out);
 /* No queued work may still use the part: see pc__cuda_scratch_give for memory of one stream. NULL
  * does nothing. */
 void pc__cuda_pool_give(pc__cuda_pool *pool, void *address);
-/* Gives memory without a part back to the device. */
-void pc__cuda_pool_trim(pc__cuda_pool *pool);
-pc__cuda_pool_sizes pc__cuda_pool_look(pc__cuda_pool *pool);
 
 #endif

@@ -7,7 +7,7 @@
 #include <string.h>
 
 #include "base/mem.h"
-#include "cuda/dense_kernels.h"
+#include "cuda/kernel_table.h"
 
 enum { PROPOSALS = 16, WORKSPACE = 32 << 20 };
 
@@ -434,8 +434,8 @@ static pc_status round_rows(pc__cuda_stream *stream, const pc__cuda_gemm_shape *
     pc__cuda_convert_task task = {x, *out, count};
     pc__cuda_grid grid = {(uint32_t)((count + block - 1) / block), 1, 1};
     pc__cuda_launch(stream,
-                    shape->dtype == PC_DTYPE_BF16 ? &pc__cuda_dense.convert_bf16
-                                                  : &pc__cuda_dense.convert_f16,
+                    shape->dtype == PC_DTYPE_BF16 ? &pc__cuda_kernels.convert_bf16
+                                                  : &pc__cuda_kernels.convert_f16,
                     grid, &task);
     return PC_OK;
 }
@@ -538,10 +538,7 @@ static pc_status run_plain(pc__cuda_stream *stream, const pc__cuda_product *prod
                                    .in = gemm->shape.in,
                                    .out = gemm->shape.out};
     pc__cuda_launch(
-        stream,
-        gemm->shape.dtype == PC_DTYPE_F32    ? &pc__cuda_dense.expert_linear_f32
-        : gemm->shape.dtype == PC_DTYPE_BF16 ? &pc__cuda_dense.expert_linear_bf16
-                                             : &pc__cuda_dense.expert_linear_f16,
+        stream, pc__cuda_for_dtype(&pc__cuda_kernels.expert_linear_f32, gemm->shape.dtype),
         (pc__cuda_grid){(task.out + PC__CUDA_EXPERT_OUT - 1) / PC__CUDA_EXPERT_OUT, 1, 1}, &task);
     pc__cuda_scratch_give(stream, memory);
     return PC_OK;

@@ -11,7 +11,7 @@
 #ifndef PC_CUDA_GEMM_H
 #define PC_CUDA_GEMM_H
 
-#include "cuda/launch.h"
+#include "cuda/device_stream.h"
 
 enum { PC__CUDA_ROW_CLASSES = 4 }; /* up to 16, 64, 128 rows, and more */
 

@@ -1,6 +1,8 @@
 // A server of conversations. They share documents, run in one batch, are cancelled while they run,
 // saved, resumed by another process, and branched. A thread reads requests, one a line; the main
-// thread steps the batch. Requests that arrive together are answered together.
+// thread steps the batch. A request joins at the step after it has arrived, beside the answers that
+// are under way. What its user waited is counted from there: until the first text, and the longest
+// time between two.
 //
 //   ask NAME TEXT      a further turn of the conversation; the first one begins it
 //   branch NAME COPY   COPY goes on from where NAME stands
@@ -9,6 +11,8 @@
 //   wait               takes no further request until all answers are there
 #include <promptcache.hpp>
 
+#include <algorithm>
+#include <chrono>
 #include <condition_variable>
 #include <cstring>
 #include <deque>
@@ -25,17 +29,38 @@ namespace pc = promptcache;
 
 namespace {
 
+using clock_type = std::chrono::steady_clock;
+
+// What the user of an answer waits, in milliseconds.
+struct waiting {
+    clock_type::time_point since; // arrival of the request, then the last text
+    double first = -1, longest = 0;
+    void note()
+    {
+        const clock_type::time_point now = clock_type::now();
+        const double ms = std::chrono::duration<double, std::milli>(now - since).count();
+        since = now;
+        if (first < 0)
+            first = ms;
+        else
+            longest = std::max(longest, ms);
+    }
+};
+
 struct conversation {
     pc::sequence sequence;
     std::string answer;
+    waiting waited;
     // The sequence keeps a reference to it: it stays where it is, in its map.
     struct {
         std::string *to;
+        waiting *waited;
         void operator()(std::string_view text) const
         {
             *to += text;
+            waited->note();
         }
-    } add_text = {&answer};
+    } add_text = {&answer, &waited};
 };
 
 class server {
@@ -54,8 +79,9 @@ class server {
         }
     }
 
-    void request(const std::string &line)
+    void request(const std::string &line, clock_type::time_point arrived)
     {
+        now = arrived;
         std::istringstream words(line);
         std::string what, name, rest;
         words >> what >> name >> std::ws;
@@ -107,7 +133,13 @@ class server {
         sequence.set_options(options_of(c)); // its text goes to c
         batch.add(sequence);
         c.sequence = std::move(sequence);
+        begin_answer(c);
+    }
+
+    void begin_answer(conversation &c)
+    {
         c.answer.clear();
+        c.waited = waiting{now};
     }
 
     void ask(const std::string &name, const std::string &text)
@@ -115,7 +147,7 @@ class server {
         conversation &c = conversations[name];
         const pc_message messages[] = {pc::message("system", "", documents), // from the cache
                                        pc::message("user", text)};
-        c.answer.clear();
+        begin_answer(c);
         if (c.sequence)
             return c.sequence.push_messages(pc::span<const pc_message>(&messages[1], 1));
         pc::chat_options chat;
@@ -158,7 +190,12 @@ class server {
             const std::string_view error = c.sequence.error().text;
             std::cout << name << ": " << c.answer << (error.empty() ? "" : " [") << error
                       << (error.empty() ? "" : "]") << " (" << stats.tokens_cached << " of "
-                      << stats.tokens_prompt << " tokens from the cache)\n";
+                      << stats.tokens_prompt << " tokens from the cache";
+            if (c.waited.first >= 0)
+                std::cout << "; first text after " << static_cast<int>(c.waited.first + 0.5)
+                          << " ms, at most " << static_cast<int>(c.waited.longest + 0.5)
+                          << " ms between two";
+            std::cout << ")\n";
         }
     }
 
@@ -167,8 +204,14 @@ class server {
     pc::cache cache;
     pc::schema schema;
     std::vector<const char *> documents;
+    clock_type::time_point now; // when the request that is under way arrived
     std::map<std::string, conversation> conversations;
     pc::batch batch; // is freed first
+};
+
+struct arrival {
+    std::string line;
+    clock_type::time_point when;
 };
 
 // Lines from one thread to another.
@@ -177,7 +220,7 @@ class line_queue {
     void put(std::string line)
     {
         std::lock_guard<std::mutex> guard(mutex);
-        lines.push_back(std::move(line));
+        lines.push_back({std::move(line), clock_type::now()});
         changed.notify_one();
     }
     void end()
@@ -187,7 +230,7 @@ class line_queue {
         changed.notify_one();
     }
     // Waits for a line if `wait`. False: there is none, and with `wait` there will be none.
-    bool take(std::string &line, bool wait)
+    bool take(arrival &line, bool wait)
     {
         std::unique_lock<std::mutex> guard(mutex);
         changed.wait(guard, [&] { return !wait || ended || !lines.empty(); });
@@ -201,21 +244,21 @@ class line_queue {
   private:
     std::mutex mutex;
     std::condition_variable changed;
-    std::deque<std::string> lines;
+    std::deque<arrival> lines;
     bool ended = false;
 };
 
 void serve(server &s, line_queue &requests)
 {
     bool running = false, waits = false;
-    for (std::string line;;) {
-        while (!(waits && running) && requests.take(line, !running)) {
-            waits = line == "wait";
+    for (arrival next;;) {
+        while (!(waits && running) && requests.take(next, !running)) {
+            waits = next.line == "wait";
             try {
                 if (!waits)
-                    s.request(line);
+                    s.request(next.line, next.when);
             } catch (const std::exception &error) { // of one request: the others go on
-                std::cout << line << ": " << error.what() << "\n";
+                std::cout << next.line << ": " << error.what() << "\n";
             }
             running = true; // perhaps: the next step tells
             if (waits)

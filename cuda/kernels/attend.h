@@ -11,7 +11,7 @@
  * One launch goes through all work items of one format: as many blocks as the device runs at once
  * claim items one after the other, all tiles of a K/V head before the next. Items of many vectors
  * wait for arithmetic, items of few for memory, so the host mixes them: it spreads heavy tiles
- * evenly among the light ones (cuda/attend_tiles.h).
+ * evenly among the light ones (cuda/backend_cuda_tiles.c).
  *
  * A pair that is the only one of its row writes the row's result. All others write the softmax
  * state of each head to a slot, and pc__cuda_merge_states joins the slots of a row: the state is
@@ -34,6 +34,7 @@
 #ifndef PC_CUDA_KERNELS_ATTEND_H
 #define PC_CUDA_KERNELS_ATTEND_H
 
+#include <stddef.h>
 #include <stdint.h>
 
 enum {
@@ -126,19 +127,11 @@ typedef struct pc__cuda_merge {
  * PC__CUDA_BLOCK threads for as many tokens (x) and a head (y); PC__CUDA_ATTENTION_MAP_SHARED bytes
  * of shared memory. */
 typedef struct pc__cuda_map_row {
-    const uint64_t *pages;   /* as in pc__cuda_attend, of the run from its token 0 on */
-    uint64_t layer_stride;   /* as in pc__cuda_call */
-    const int64_t *relative; /* [tokens] positions minus the start of the run; NULL: 0, 1, 2 … */
-    int64_t distance;        /* position of the row minus the start of the run */
-    uint32_t format, k_dim, v_dim, heads, kv_heads, layer;
-    uint32_t tokens, lo, hi; /* of the run; the row sees [lo, hi) in the layer */
-    uint32_t rope_dims, interleaved;
-    float scale, soft_cap;
-    const float *cosine, *sine; /* [rope_dims / 2] of the distance */
-    const float *slopes;        /* [heads] or NULL */
-    const float *q;             /* [heads][k_dim], not rotated, not scaled */
-    const float *lse;           /* [heads] of the row */
-    float *weights;             /* [heads][stride], of which `tokens` are written */
+    pc__cuda_attend layer; /* of the run's format; `lse` is read; no tiles, calls, pairs, states */
+    pc__cuda_call run;     /* as a section from token 0 on, of any length */
+    pc__cuda_pair pair;    /* of the row */
+    uint32_t tokens;       /* of the run */
+    float *weights;        /* [heads][stride], of which `tokens` are written */
     uint64_t stride;
 } pc__cuda_map_row;
 
@@ -328,5 +321,10 @@ PC__CUDA_SIZE pc__cuda_page_bytes(uint32_t format, uint32_t k_dim, uint32_t v_di
     return pc__cuda_v_offset(format, k_dim) + v_dim * PC__CUDA_PAGE * pc__cuda_value_bytes(format)
            + (format == PC__CUDA_I8 ? 2 * PC__CUDA_PAGE : 0);
 }
+
+/* Writes the tiles of all calls of one format in the order in which blocks claim them; `group`:
+ * query heads of a K/V head. Returns their number. tiles NULL: only that. */
+size_t pc__cuda_make_tiles(const pc__cuda_call *calls, size_t call_count, uint32_t group,
+                           uint32_t format, uint32_t v_dim, pc__cuda_tile *tiles);
 
 #endif

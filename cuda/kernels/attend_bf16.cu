@@ -2,10 +2,7 @@
 // attend_tensor.h how they work.
 #include "attend_tensor.h"
 
-#define KERNEL(format, k, v)                                             \
-    extern "C" __global__ void __launch_bounds__(PC__CUDA_BLOCK, 2)      \
-        pc__cuda_attend_##format##_##k##_##v(PARAM pc__cuda_attend task) \
-    {                                                                    \
-        attend_tensor<attend_shape<PC__CUDA_BF16, k, v>>(task);          \
-    }
-PC__CUDA_SHAPES(KERNEL, bf16)
+#define SHAPE(format, k, v)                                                            \
+    KERNEL(pc__cuda_attend_##format##_##k##_##v, pc__cuda_attend, (PC__CUDA_BLOCK, 2), \
+           attend_tensor<attend_shape<PC__CUDA_BF16, k, v>>(t))
+PC__CUDA_SHAPES(SHAPE, bf16)

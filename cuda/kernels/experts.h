@@ -1,5 +1,16 @@
-/* MLPs of experts: products of each expert's rows with its weights, and the sum of the experts of a
- * row. Entries are sorted by expert (route.h).
+/* Which experts the rows of a layer use (model/forward/route.h), decided on the device; products of
+ * each expert's rows with its weights, and the sum of the experts of a row.
+ *
+ * pc__cuda_route: a warp a row, 4 rows in a block of PC__CUDA_ROUTE_THREADS threads. The choice is
+ * that of the CPU: the largest logits first, equal ones by number, NaN behind all others by number.
+ * Where a bias or groups count, pc__cuda_route_choice goes before, in blocks of the same kind: it
+ * writes what the choice compares instead of logits.
+ * The weights differ from the CPU's in the rounding of exp (2 places) and in the order of the sum
+ * over experts: by less than (count / 32 + 12) * 2^-24 of themselves here.
+ *
+ * pc__cuda_route_sort: sorts the entries (row, expert) by expert, ascending in rows, with a block
+ * of PC__CUDA_SORT_THREADS threads and PC__CUDA_SORT_SHARED bytes of shared memory for each expert.
+ * Every block looks at all entries, so that blocks need nothing of each other.
  *
  * pc__cuda_expert_linear_bf16, _f16, _f32 (by the weights): y[entry] = W[expert] x + bias, with
  * PC__CUDA_EXPERT_THREADS threads and PC__CUDA_EXPERT_SHARED bytes of shared memory for each
@@ -9,7 +20,7 @@
  * `in` alone; in tensor cores each step may drop what lies below the last place.
  *
  * pc__cuda_expert_many_bf16, _f16: the same products, with the same bits, for many rows an expert,
- * which were rounded to the format of the weights before (convert.h). PC__CUDA_EXPERT_MANY_THREADS
+ * which were rounded to the format of the weights before (flat.h). PC__CUDA_EXPERT_MANY_THREADS
  * threads and PC__CUDA_EXPERT_MANY_SHARED bytes of shared memory for each PC__CUDA_EXPERT_TILE
  * outputs (x) and rows of one expert (y). The host does not know how many rows an expert has:
  * pc__cuda_expert_tiles is the most that there can be, and a block without rows ends at once.
@@ -21,6 +32,45 @@
 #define PC_CUDA_KERNELS_EXPERTS_H
 
 #include <stdint.h>
+
+enum { PC__CUDA_ROUTE_THREADS = 128, PC__CUDA_SORT_THREADS = 256, PC__CUDA_SORT_SHARED = 64 };
+
+typedef struct pc__cuda_route_choice_task {
+    const float *logits; /* [row][count] */
+    const float *bias;   /* [count] of the scores; NULL: none */
+    float *choice;       /* [row][count] scores with their bias; -inf in groups that are not open */
+    float *group_sum;    /* [row][groups] the sum of the `group_best` largest of each group */
+    uint32_t rows, count;
+    uint32_t sigmoid;                         /* 1: scores are sigmoid(logit); 0: softmax */
+    uint32_t groups, groups_used, group_best; /* groups 0: none; else they divide count */
+} pc__cuda_route_choice_task;
+
+typedef struct pc__cuda_route_task {
+    const float *logits; /* [row][count] */
+    const float *choice; /* [row][count] what the choice compares; NULL: logits */
+    int32_t *chosen;     /* [row][used] by descending choice */
+    float *weight;       /* [row][used] score: softmax over all experts, or sigmoid */
+    uint32_t rows, count, used;
+    uint32_t renormalise; /* 1: divided by the sum of the chosen ones */
+    float scale;          /* factor after that; 0: none */
+    uint32_t sigmoid;
+} pc__cuda_route_task;
+
+typedef struct pc__cuda_route_sort_task {
+    const int32_t *chosen; /* [row][used], different within a row */
+    const float *weight;   /* [row][used] */
+    uint32_t *first;       /* [count + 1] entries of expert e: [first[e], first[e + 1]) */
+    uint32_t *row;         /* [entry] */
+    float *share;          /* [entry] its weight */
+    uint32_t *of_row;      /* [row][used] entries of the row, ascending */
+    uint32_t rows, count, used;
+    uint32_t unused;
+} pc__cuda_route_sort_task;
+
+static inline uint32_t pc__cuda_route_blocks(uint32_t rows)
+{
+    return (rows + PC__CUDA_ROUTE_THREADS / 32 - 1) / (PC__CUDA_ROUTE_THREADS / 32);
+}
 
 enum {
     PC__CUDA_EXPERT_THREADS = 128,

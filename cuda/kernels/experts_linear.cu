@@ -210,17 +210,10 @@ __device__ __forceinline__ void run_f32(const row_tile &tile, uint32_t out, floa
 
 } // namespace
 
-extern "C" __global__ void __launch_bounds__(PC__CUDA_EXPERT_THREADS)
-    pc__cuda_expert_linear_bf16(PARAM pc__cuda_expert_linear t)
-{
-    run_half<pc__bf16>(t);
-}
-
-extern "C" __global__ void __launch_bounds__(PC__CUDA_EXPERT_THREADS)
-    pc__cuda_expert_linear_f16(PARAM pc__cuda_expert_linear t)
-{
-    run_half<pc__f16>(t);
-}
+KERNEL(pc__cuda_expert_linear_bf16, pc__cuda_expert_linear, (PC__CUDA_EXPERT_THREADS),
+       run_half<pc__bf16>(t))
+KERNEL(pc__cuda_expert_linear_f16, pc__cuda_expert_linear, (PC__CUDA_EXPERT_THREADS),
+       run_half<pc__f16>(t))
 
 extern "C" __global__ void __launch_bounds__(PC__CUDA_EXPERT_THREADS)
     pc__cuda_expert_linear_f32(PARAM pc__cuda_expert_linear t)

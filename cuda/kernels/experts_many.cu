@@ -142,14 +142,7 @@ template <class FORMAT> __device__ __forceinline__ void run_many(const pc__cuda_
 
 } // namespace
 
-extern "C" __global__ void __launch_bounds__(PC__CUDA_EXPERT_MANY_THREADS, 2)
-    pc__cuda_expert_many_bf16(PARAM pc__cuda_expert_many t)
-{
-    run_many<pc__bf16>(t);
-}
-
-extern "C" __global__ void __launch_bounds__(PC__CUDA_EXPERT_MANY_THREADS, 2)
-    pc__cuda_expert_many_f16(PARAM pc__cuda_expert_many t)
-{
-    run_many<pc__f16>(t);
-}
+KERNEL(pc__cuda_expert_many_bf16, pc__cuda_expert_many, (PC__CUDA_EXPERT_MANY_THREADS, 2),
+       run_many<pc__bf16>(t))
+KERNEL(pc__cuda_expert_many_f16, pc__cuda_expert_many, (PC__CUDA_EXPERT_MANY_THREADS, 2),
+       run_many<pc__f16>(t))

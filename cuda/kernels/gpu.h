@@ -1,22 +1,22 @@
 // What kernels are written in besides CUDA C++ itself. This is the only inline assembly. With g++
 // the same names come from the model of the machine (test/cuda_model/gpu_device.h).
 //
-//   PARAM                               the one parameter of a kernel: PARAM struct task
+//   KERNEL(name, task, (bounds), call)  a kernel with the struct `task` as its `t`, that makes a
+//   call PARAM                               the one parameter of a kernel: PARAM struct task
 //   dynamic_shared                      the block's shared memory
-//   mma_f16, mma_bf16, mma_tf32         one product of a warp on the tensor cores, sums in fp32
+//   mma_f16, mma_bf16                   one product of a warp on the tensor cores, sums in fp32
 //   mma_s8, mma_s8_half                 the same of signed bytes, sums in 32 bits
-//   load_matrices, load_matrices_turned 8 x 8 matrices of 16-bit numbers from shared memory
 //   copy4, copy8, copy16, copy16_part   asynchronous copies from global to shared memory
 //   copy_commit, copy_wait              ends a group of copies; waits for all but the last N groups
-//   pack_f16, unpack_f16, f16_of, …     fp32 to and from fp16 and bf16, rounded to nearest even
+//   pack_f16, unpack_bf16, f16_of, …    fp32 to and from fp16 and bf16, rounded to nearest even
 //   multiply_f16                        products of both numbers of two words
 //   unpack_i8                           the four int8 of a word as two words of fp16, exact
 //   sum_over, max_over                  sum and maximum over 2, 4 … 32 neighbouring lanes
 //   load_relaxed, load_acquire, store_relaxed, store_release
-//   add_relaxed, add_release, add_acq_rel, max_relaxed, exchange_acq_rel, swap_if_acq_rel
+//   add_relaxed, add_release, add_acq_rel
 //                                       atomics in the scope of the device
 //   load4, load8, load16, store…        one access of so many bytes; the address is a multiple
-//   load4_once, load16_once, store…     the same for data that nobody reads again soon
+//   load16_once                         the same for data that nobody reads again soon
 //   exp2_fast                           2^x to 2 units in the last place
 #ifndef PC_CUDA_KERNELS_GPU_H
 #define PC_CUDA_KERNELS_GPU_H
@@ -65,15 +65,6 @@ GPU_INLINE void mma_bf16(float (&d)[4], const uint32_t (&a)[4], uint32_t b0, uin
                  : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1));
 }
 
-// d += a x b, m16n8k8, fp32 of which 10 bits of the fraction count
-GPU_INLINE void mma_tf32(float (&d)[4], const uint32_t (&a)[4], uint32_t b0, uint32_t b1)
-{
-    asm volatile("mma.sync.aligned.m16n8k8.row.col.f32.tf32.tf32.f32 "
-                 "{%0,%1,%2,%3}, {%4,%5,%6,%7}, {%8,%9}, {%0,%1,%2,%3};"
-                 : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3])
-                 : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1));
-}
-
 // d += a x b, m16n8k32, signed bytes; sums are exact in 32 bits
 GPU_INLINE void mma_s8(int32_t (&d)[4], const uint32_t (&a)[4], uint32_t b0, uint32_t b1)
 {
@@ -90,24 +81,6 @@ GPU_INLINE void mma_s8_half(int32_t (&d)[4], const uint32_t (&a)[2], uint32_t b)
                  "{%0,%1,%2,%3}, {%4,%5}, {%6}, {%0,%1,%2,%3};"
                  : "+r"(d[0]), "+r"(d[1]), "+r"(d[2]), "+r"(d[3])
                  : "r"(a[0]), "r"(a[1]), "r"(b));
-}
-
-// four matrices of 8 rows of 16 bytes; lane l gives the address of row l % 8 of matrix l / 8
-GPU_INLINE void load_matrices(uint32_t (&r)[4], const void *row)
-{
-    asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0,%1,%2,%3}, [%4];"
-                 : "=r"(r[0]), "=r"(r[1]), "=r"(r[2]), "=r"(r[3])
-                 : "r"(shared_address(row))
-                 : "memory");
-}
-
-// the same, each matrix transposed
-GPU_INLINE void load_matrices_turned(uint32_t (&r)[4], const void *row)
-{
-    asm volatile("ldmatrix.sync.aligned.m8n8.x4.trans.shared.b16 {%0,%1,%2,%3}, [%4];"
-                 : "=r"(r[0]), "=r"(r[1]), "=r"(r[2]), "=r"(r[3])
-                 : "r"(shared_address(row))
-                 : "memory");
 }
 
 // starts a copy of 16 bytes, past L1
@@ -193,12 +166,6 @@ GPU_INLINE uint32_t pack_bf16(float a, float b)
 }
 
 // both numbers of a word, x from the lower half
-GPU_INLINE float2 unpack_f16(uint32_t word)
-{
-    return make_float2(float_of_f16((uint16_t)word), float_of_f16((uint16_t)(word >> 16)));
-}
-
-// both numbers of a word, x from the lower half
 GPU_INLINE float2 unpack_bf16(uint32_t word)
 {
     return make_float2(__uint_as_float(word << 16), __uint_as_float(word & 0xffff0000u));
@@ -223,14 +190,6 @@ GPU_INLINE void unpack_i8(uint32_t word, uint32_t *low, uint32_t *high)
         "sub.rn.f16x2 %1, x, %3;}"
         : "=&r"(*low), "=r"(*high)
         : "r"(word), "r"(0x64806480u));
-}
-
-// the nearest tf32, for mma_tf32, which drops the other bits otherwise
-GPU_INLINE uint32_t tf32_of(float x)
-{
-    uint32_t bits;
-    asm("cvt.rna.tf32.f32 %0, %1;" : "=r"(bits) : "f"(x));
-    return bits;
 }
 
 // an atomic load
@@ -272,12 +231,6 @@ GPU_INLINE uint32_t add_relaxed(uint32_t *at, uint32_t value)
     return before;
 }
 
-// the same for fp32, without the value before
-GPU_INLINE void add_relaxed(float *at, float value)
-{
-    asm volatile("red.relaxed.gpu.add.f32 [%0], %1;" ::"l"(at), "f"(value) : "memory");
-}
-
 // adds after everything that this thread has done or knows of
 GPU_INLINE uint32_t add_release(uint32_t *at, uint32_t value)
 {
@@ -296,39 +249,6 @@ GPU_INLINE uint32_t add_acq_rel(uint32_t *at, uint32_t value)
     asm volatile("atom.acq_rel.gpu.add.u32 %0, [%1], %2;"
                  : "=r"(before)
                  : "l"(at), "r"(value)
-                 : "memory");
-    return before;
-}
-
-// keeps the larger one and gives the value before; no order
-GPU_INLINE uint32_t max_relaxed(uint32_t *at, uint32_t value)
-{
-    uint32_t before;
-    asm volatile("atom.relaxed.gpu.max.u32 %0, [%1], %2;"
-                 : "=r"(before)
-                 : "l"(at), "r"(value)
-                 : "memory");
-    return before;
-}
-
-// puts a value in and gives the value before
-GPU_INLINE uint32_t exchange_acq_rel(uint32_t *at, uint32_t value)
-{
-    uint32_t before;
-    asm volatile("atom.acq_rel.gpu.exch.b32 %0, [%1], %2;"
-                 : "=r"(before)
-                 : "l"(at), "r"(value)
-                 : "memory");
-    return before;
-}
-
-// puts a value in if the value before is the expected one; gives the value before
-GPU_INLINE uint32_t swap_if_acq_rel(uint32_t *at, uint32_t expected, uint32_t value)
-{
-    uint32_t before;
-    asm volatile("atom.acq_rel.gpu.cas.b32 %0, [%1], %2, %3;"
-                 : "=r"(before)
-                 : "l"(at), "r"(expected), "r"(value)
                  : "memory");
     return before;
 }
@@ -362,12 +282,6 @@ GPU_INLINE void store16(void *at, uint4 value)
 }
 
 // a load of global memory that no thread of the launch writes; L1 does not keep it
-GPU_INLINE uint32_t load4_once(const void *at)
-{
-    uint32_t value;
-    asm volatile("ld.global.nc.L1::no_allocate.b32 %0, [%1];" : "=r"(value) : "l"(at));
-    return value;
-}
 GPU_INLINE uint4 load16_once(const void *at)
 {
     uint4 value;
@@ -375,18 +289,6 @@ GPU_INLINE uint4 load16_once(const void *at)
                  : "=r"(value.x), "=r"(value.y), "=r"(value.z), "=r"(value.w)
                  : "l"(at));
     return value;
-}
-
-// a store to global memory that caches give up first
-GPU_INLINE void store4_once(void *at, uint32_t value)
-{
-    asm volatile("st.global.cs.b32 [%0], %1;" ::"l"(at), "r"(value) : "memory");
-}
-GPU_INLINE void store16_once(void *at, uint4 value)
-{
-    asm volatile("st.global.cs.v4.b32 [%0], {%1,%2,%3,%4};" ::"l"(at), "r"(value.x), "r"(value.y),
-                 "r"(value.z), "r"(value.w)
-                 : "memory");
 }
 
 // 2^x to 2 units in the last place; subnormal results become 0
@@ -397,6 +299,12 @@ GPU_INLINE float exp2_fast(float x)
     return y;
 }
 #endif
+
+#define KERNEL(name, task, bounds, ...)                                    \
+    extern "C" __global__ void __launch_bounds__ bounds name(PARAM task t) \
+    {                                                                      \
+        __VA_ARGS__;                                                       \
+    }
 
 // sum over N neighbouring lanes, in all of them; the whole warp takes part
 template <int N> static __device__ __forceinline__ float sum_over(float x)

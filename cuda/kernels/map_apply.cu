@@ -8,11 +8,11 @@ constexpr uint32_t DIMS = PC__CUDA_MAP_DIMS, V_STRIDE = DIMS + 8, V_WORDS = 32 *
                    P_STRIDE = PC__MAP_KEYS + 8, TILES = DIMS / 8;
 
 struct application {
-    const pc__cuda_map_apply &t;
+    const pc__cuda_map_task &t;
     pc__map_place map;
     uint32_t first, rows_from, dims_from, dims; // rows_from: of this warp
 
-    __device__ __forceinline__ explicit application(const pc__cuda_map_apply &task)
+    __device__ __forceinline__ explicit application(const pc__cuda_map_task &task)
         : t(task), map(task.lanes[task.blocks[blockIdx.x].lane], task.format, task.heads,
                        task.shape.kv_heads, task.layer),
           first(task.blocks[blockIdx.x].first),
@@ -77,18 +77,6 @@ __device__ __forceinline__ void stage_weights(const application &a, uint32_t pag
     }
 }
 
-__device__ __forceinline__ void product(pc__bf16, float (&d)[4], const uint32_t (&a)[4],
-                                        uint32_t b0, uint32_t b1)
-{
-    mma_bf16(d, a, b0, b1);
-}
-
-__device__ __forceinline__ void product(pc__f16, float (&d)[4], const uint32_t (&a)[4], uint32_t b0,
-                                        uint32_t b1)
-{
-    mma_f16(d, a, b0, b1);
-}
-
 template <class FORMAT>
 __device__ __forceinline__ void add_page(const application &a, const uint16_t *p, const uint32_t *v,
                                          float (&d)[TILES][4])
@@ -108,7 +96,7 @@ __device__ __forceinline__ void add_page(const application &a, const uint16_t *p
                 b0 = v[(k * 8 + third) * V_STRIDE + column];
                 b1 = v[(k * 8 + third + 4) * V_STRIDE + column];
             }
-            product(FORMAT(), d[n], w, b0, b1);
+            FORMAT::multiply(d[n], w, b0, b1);
         }
     }
 }
@@ -139,7 +127,7 @@ __device__ __forceinline__ void put_tile(const application &a, const float (&d)[
     }
 }
 
-template <class FORMAT> __device__ __forceinline__ void apply_half(const pc__cuda_map_apply &t)
+template <class FORMAT> __device__ __forceinline__ void apply_half(const pc__cuda_map_task &t)
 {
     application a(t);
     uint32_t *v = (uint32_t *)dynamic_shared(), pages = a.map.pages(a.first, PC__CUDA_MAP_ROWS),
@@ -224,20 +212,11 @@ __device__ __forceinline__ void put_row_f32(const application &a, uint32_t r, co
 
 } // namespace
 
-extern "C" __global__ void __launch_bounds__(PC__CUDA_MAP_THREADS)
-    pc__cuda_map_apply_bf16(PARAM pc__cuda_map_apply t)
-{
-    apply_half<pc__bf16>(t);
-}
+KERNEL(pc__cuda_map_apply_bf16, pc__cuda_map_task, (PC__CUDA_MAP_THREADS), apply_half<pc__bf16>(t))
+KERNEL(pc__cuda_map_apply_f16, pc__cuda_map_task, (PC__CUDA_MAP_THREADS), apply_half<pc__f16>(t))
 
 extern "C" __global__ void __launch_bounds__(PC__CUDA_MAP_THREADS)
-    pc__cuda_map_apply_f16(PARAM pc__cuda_map_apply t)
-{
-    apply_half<pc__f16>(t);
-}
-
-extern "C" __global__ void __launch_bounds__(PC__CUDA_MAP_THREADS)
-    pc__cuda_map_apply_f32(PARAM pc__cuda_map_apply t)
+    pc__cuda_map_apply_f32(PARAM pc__cuda_map_task t)
 {
     application a(t);
     uint32_t lane = threadIdx.x % PC__WARP, warp = threadIdx.x / PC__WARP,

@@ -9,12 +9,12 @@ constexpr uint32_t ROWS = PC__CUDA_MAP_ROWS, KEYS = PC__MAP_KEYS, OWN = PC__MAP_
                    S_STRIDE = KEYS + 8, K_STRIDE = KEYS + 8;
 
 struct recording {
-    const pc__cuda_map_record &t;
+    const pc__cuda_map_task &t;
     pc__map_place map;
     uint32_t first, own; // rows of the block, of this warp
     float slope;
 
-    __device__ __forceinline__ explicit recording(const pc__cuda_map_record &task)
+    __device__ __forceinline__ explicit recording(const pc__cuda_map_task &task)
         : t(task), map(task.lanes[task.blocks[blockIdx.x].lane], task.format, task.heads,
                        task.shape.kv_heads, task.layer),
           first(task.blocks[blockIdx.x].first), own(first + threadIdx.x / PC__WARP * OWN),
@@ -44,18 +44,6 @@ struct recording {
         return x;
     }
 };
-
-__device__ __forceinline__ void multiply(pc__bf16, float (&d)[4], const uint32_t (&a)[4],
-                                         uint32_t b0, uint32_t b1)
-{
-    mma_bf16(d, a, b0, b1);
-}
-
-__device__ __forceinline__ void multiply(pc__f16, float (&d)[4], const uint32_t (&a)[4],
-                                         uint32_t b0, uint32_t b1)
-{
-    mma_f16(d, a, b0, b1);
-}
 
 // Two codes as the bf16 of a word, exact.
 __device__ __forceinline__ uint32_t two_codes(uint32_t low, uint32_t high)
@@ -186,7 +174,7 @@ template <class FORMAT, uint32_t PARTS, bool I8> struct half_scores {
                          b1 = k[(w + third + 4) * K_STRIDE + n * 8 + group];
 #pragma unroll
                 for (uint32_t part = 0; part < PARTS; part++)
-                    multiply(FORMAT(), s[n], a[part], b0, b1);
+                    FORMAT::multiply(s[n], a[part], b0, b1);
             }
         }
     }
@@ -359,7 +347,7 @@ __device__ __forceinline__ void go_over(const recording &a, bool write, float &m
     }
 }
 
-template <class SCORES> __device__ __forceinline__ void record(const pc__cuda_map_record &t)
+template <class SCORES> __device__ __forceinline__ void record(const pc__cuda_map_task &t)
 {
     recording a(t);
     float most = 0.0f;
@@ -374,26 +362,10 @@ template <class SCORES> __device__ __forceinline__ void record(const pc__cuda_ma
 
 } // namespace
 
-extern "C" __global__ void __launch_bounds__(PC__CUDA_MAP_THREADS, 2)
-    pc__cuda_map_record_f32(PARAM pc__cuda_map_record t)
-{
-    record<f32_scores>(t);
-}
-
-extern "C" __global__ void __launch_bounds__(PC__CUDA_MAP_THREADS, 2)
-    pc__cuda_map_record_bf16(PARAM pc__cuda_map_record t)
-{
-    record<half_scores<pc__bf16, 1, false>>(t);
-}
-
-extern "C" __global__ void __launch_bounds__(PC__CUDA_MAP_THREADS, 2)
-    pc__cuda_map_record_f16(PARAM pc__cuda_map_record t)
-{
-    record<half_scores<pc__f16, 2, false>>(t);
-}
-
-extern "C" __global__ void __launch_bounds__(PC__CUDA_MAP_THREADS, 2)
-    pc__cuda_map_record_i8(PARAM pc__cuda_map_record t)
-{
-    record<half_scores<pc__bf16, 3, true>>(t);
-}
+KERNEL(pc__cuda_map_record_f32, pc__cuda_map_task, (PC__CUDA_MAP_THREADS, 2), record<f32_scores>(t))
+KERNEL(pc__cuda_map_record_bf16, pc__cuda_map_task, (PC__CUDA_MAP_THREADS, 2),
+       record<half_scores<pc__bf16, 1, false>>(t))
+KERNEL(pc__cuda_map_record_f16, pc__cuda_map_task, (PC__CUDA_MAP_THREADS, 2),
+       record<half_scores<pc__f16, 2, false>>(t))
+KERNEL(pc__cuda_map_record_i8, pc__cuda_map_task, (PC__CUDA_MAP_THREADS, 2),
+       record<half_scores<pc__bf16, 3, true>>(t))

@@ -45,26 +45,19 @@ typedef struct pc__cuda_map_block {
     uint32_t lane, first; /* rows [first, first + PC__CUDA_MAP_ROWS) */
 } pc__cuda_map_block;
 
-typedef struct pc__cuda_map_apply {
+typedef struct pc__cuda_map_task {
     const pc__cuda_map_lane *lanes;
     const pc__cuda_map_block *blocks;
-    float *out; /* [row][head][v_dim] */
     pc__cuda_page_shape shape;
     uint32_t format; /* PC__CUDA_MAP_F32 … */
     uint32_t heads, layer, count;
-} pc__cuda_map_apply;
-
-typedef struct pc__cuda_map_record {
-    const pc__cuda_map_lane *lanes;
-    const pc__cuda_map_block *blocks;
+    float *out; /* to apply: [row][head][v_dim] */
+    /* to record: */
     const float *q;      /* [row][head][k_dim] rotated, at a multiple of 16 bytes */
     const float *lse;    /* [row][head] */
     const float *slopes; /* [head] of ALiBi; NULL: none */
-    pc__cuda_page_shape shape;
-    float scale;    /* of q */
-    float soft_cap; /* 0: none */
-    uint32_t format;
-    uint32_t heads, layer, count;
-} pc__cuda_map_record;
+    float scale;         /* of q */
+    float soft_cap;      /* 0: none */
+} pc__cuda_map_task;
 
 #endif

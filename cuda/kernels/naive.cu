@@ -10,13 +10,6 @@ struct naive_page {
     uint32_t format, k_dim, v_dim;
 };
 
-static __device__ naive_page naive_page_of(uint32_t format, uint32_t k_dim, uint32_t v_dim,
-                                           uint64_t address)
-{
-    const uint8_t *k = (const uint8_t *)address;
-    return {k, k + pc__cuda_v_offset(format, k_dim), format, k_dim, v_dim};
-}
-
 static __device__ float number_at(const uint8_t *block, size_t i, uint32_t format)
 {
     if (format == PC__CUDA_F32)
@@ -71,6 +64,25 @@ static __device__ float turned(const naive_rope &rope, const float *q, float sca
                      : y * rope.sine[i] + x * rope.cosine[i];
 }
 
+// One vector of a call: what the kernels call a tile of one.
+struct naive_vector {
+    const pc__cuda_call *call;
+    const pc__cuda_pair *pair;
+    uint32_t kv_head, head;
+};
+
+// The rotated query of a vector, in shared memory.
+static __device__ void load_query(const pc__cuda_attend &t, const naive_vector &v, float *q)
+{
+    size_t angle = (size_t)v.pair->angle * (t.rope_dims / 2);
+    naive_rope rope = {t.rope_dims, t.interleaved, t.cosine + angle, t.sine + angle};
+    const float *from = t.q + ((size_t)v.pair->row * t.heads + v.head) * t.k_dim;
+    __syncthreads();
+    for (uint32_t d = threadIdx.x; d < t.k_dim; d += PC__CUDA_BLOCK)
+        q[d] = turned(rope, from, t.scale, d);
+    __syncthreads();
+}
+
 // The sum of the first `count` threads' values, in all threads.
 static __device__ float sum_of_first(uint32_t count, float x, float *room)
 {
@@ -88,13 +100,6 @@ static __device__ float capped(float s, float cap)
     return cap != 0 ? cap * tanhf(s / cap) : s;
 }
 
-// One vector of a call: what the kernels call a tile of one.
-struct naive_vector {
-    const pc__cuda_call *call;
-    const pc__cuda_pair *pair;
-    uint32_t kv_head, head;
-};
-
 static __device__ int64_t distance_of(const naive_vector &v, uint32_t token)
 {
     const int64_t *relative = (const int64_t *)v.call->relative;
@@ -105,9 +110,10 @@ static __device__ naive_page page_of(const pc__cuda_attend &t, const naive_vecto
                                      uint32_t token)
 {
     uint32_t bytes = pc__cuda_page_bytes(t.format, t.k_dim, t.v_dim);
-    return naive_page_of(t.format, t.k_dim, t.v_dim,
-                         t.pages[v.call->first_page + token / PC__CUDA_PAGE]
-                             + t.layer * v.call->layer_stride + (uint64_t)v.kv_head * bytes);
+    const uint8_t *k = (const uint8_t *)(t.pages[v.call->first_page + token / PC__CUDA_PAGE]
+                                         + t.layer * v.call->layer_stride
+                                         + (uint64_t)v.kv_head * bytes);
+    return {k, k + pc__cuda_v_offset(t.format, t.k_dim), t.format, t.k_dim, t.v_dim};
 }
 
 // The score of a token that the vector sees; -inf: it does not. `q`: rotated, in shared memory.
@@ -150,13 +156,7 @@ enum { NAIVE_TOKENS = PC__CUDA_SECTION_PAGES * PC__CUDA_PAGE };
 static __device__ void naive_pair(const pc__cuda_attend &t, const naive_vector &v, float *q)
 {
     float *scores = q + PC__CUDA_MAX_HEAD, *room = scores + NAIVE_TOKENS, most = -INFINITY, sum = 0;
-    size_t angle = (size_t)v.pair->angle * (t.rope_dims / 2);
-    naive_rope rope = {t.rope_dims, t.interleaved, t.cosine + angle, t.sine + angle};
-    const float *from = t.q + ((size_t)v.pair->row * t.heads + v.head) * t.k_dim;
-    __syncthreads();
-    for (uint32_t d = threadIdx.x; d < t.k_dim; d += PC__CUDA_BLOCK)
-        q[d] = turned(rope, from, t.scale, d);
-    __syncthreads();
+    load_query(t, v, q);
     for (uint32_t i = v.pair->lo + threadIdx.x; i < v.pair->hi; i += PC__CUDA_BLOCK)
         scores[i] = naive_score(t, v, q, i);
     __syncthreads();
@@ -201,27 +201,13 @@ extern "C" __global__ void __launch_bounds__(PC__CUDA_BLOCK)
     pc__cuda_attention_map(PARAM struct pc__cuda_map_row t)
 {
     float *q = (float *)dynamic_shared();
-    uint32_t head = blockIdx.y, token = blockIdx.x * PC__CUDA_BLOCK + threadIdx.x,
-             kv_head = head / (t.heads / t.kv_heads);
-    naive_rope rope = {t.rope_dims, t.interleaved, t.cosine, t.sine};
-    for (uint32_t d = threadIdx.x; d < t.k_dim; d += PC__CUDA_BLOCK)
-        q[d] = turned(rope, t.q + (size_t)head * t.k_dim, t.scale, d);
-    __syncthreads();
+    uint32_t head = blockIdx.y, token = blockIdx.x * PC__CUDA_BLOCK + threadIdx.x;
+    naive_vector v = {&t.run, &t.pair, head / (t.layer.heads / t.layer.kv_heads), head};
+    load_query(t.layer, v, q);
     if (token >= t.tokens)
         return;
-    int64_t distance = t.distance - (t.relative ? t.relative[token] : token);
-    float weight = 0;
-    if (token >= t.lo && token < t.hi) {
-        uint32_t bytes = pc__cuda_page_bytes(t.format, t.k_dim, t.v_dim);
-        naive_page page = naive_page_of(t.format, t.k_dim, t.v_dim,
-                                        t.pages[token / PC__CUDA_PAGE] + t.layer * t.layer_stride
-                                            + (uint64_t)kv_head * bytes);
-        float s = 0;
-        for (uint32_t d = 0; d < t.k_dim; d++)
-            s = fmaf(q[d], key_at(page, d, token % PC__CUDA_PAGE), s);
-        s = capped(s, t.soft_cap);
-        s = t.slopes ? s - t.slopes[head] * (float)distance : s;
-        weight = expf(s - t.lse[head]);
-    }
-    t.weights[(size_t)head * t.stride + token] = weight;
+    float lse = t.layer.lse[(size_t)t.pair.row * t.layer.heads + head], score = -INFINITY;
+    if (token >= t.pair.lo && token < t.pair.hi)
+        score = naive_score(t.layer, v, q, token);
+    t.weights[(size_t)head * t.stride + token] = score > -INFINITY ? expf(score - lse) : 0;
 }

@@ -1,4 +1,5 @@
-// Products of a panel's groups with quantised rows, exact (quantised.h).
+// Products of a panel's groups with 8 quantised rows, of a layer or of an expert, exact
+// (quantised.h).
 //
 // A lane of group g (of 8) and place k (of 4) loads 16 bytes of a panel: inputs 4k … 4k + 3 of
 // outputs 4g … 4g + 3. Two products make 16 outputs each: rows g and g + 8 of operand A are outputs
@@ -31,10 +32,10 @@ template <int BITS, int GROUP> struct pc__quantised_panel {
     __device__ __forceinline__ pc__quantised_panel(const pc__cuda_quantised_task &t,
                                                    const uint8_t *panels, uint32_t index)
         : panel(panels + index * t.panel_bytes), scale_at(GROUP * BITS / 8 * 32),
-          zeros((uint32_t)t.zero * 0x01010101u), groups(t.groups), half(t.half)
+          zeros((uint32_t)t.format.zero * 0x01010101u), groups(t.groups), half(t.format.half)
     {
         minimum_at = scale_at + 32 * (half ? 2 : 4);
-        group_bytes = minimum_at + (t.minimum ? 128 : 0);
+        group_bytes = minimum_at + (t.format.minimum ? 128 : 0);
     }
 
     // What a lane loads of a unit; unpacked later, so that loads can be under way.
@@ -131,15 +132,113 @@ __device__ __forceinline__ float pc__stepped(int32_t product, uint32_t step)
     return pc__times((float)product, __uint_as_float(step));
 }
 
+// Neighbouring rows of a layer.
+struct pc__plain_rows {
+    const pc__cuda_quantised_task &t;
+    uint32_t tile;
+
+    __device__ __forceinline__ pc__plain_rows(const pc__cuda_quantised_task &task, uint32_t index)
+        : t(task), tile(index)
+    {
+    }
+    __device__ __forceinline__ pc__plain_rows next(uint32_t tiles) const
+    {
+        return {t, tile + tiles};
+    }
+    // From here on.
+    __device__ __forceinline__ uint32_t tiles() const
+    {
+        return (t.rows + 7) / 8 - tile;
+    }
+    __device__ __forceinline__ uint4 codes(uint32_t unit, uint32_t units) const
+    {
+        return load16(t.x.codes
+                      + (((uint64_t)tile * units + unit) * 32 + threadIdx.x % PC__WARP) * 4);
+    }
+    // Of rows 2k and 2k + 1.
+    __device__ __forceinline__ uint4 factors(uint32_t group) const
+    {
+        return load16(t.x.factors + ((uint64_t)tile * t.groups + group) * 16 + threadIdx.x % 4 * 4);
+    }
+    __device__ __forceinline__ bool has(uint32_t r) const
+    {
+        return tile * 8 + r < t.rows;
+    }
+    __device__ __forceinline__ uint32_t input(uint32_t r) const
+    {
+        return tile * 8 + r;
+    }
+    __device__ __forceinline__ uint32_t output(uint32_t r) const
+    {
+        return tile * 8 + r;
+    }
+};
+
+// Up to 8 entries of an expert, whose inputs are anywhere.
+struct pc__expert_rows {
+    const pc__cuda_quantised_experts &e;
+    uint32_t from, end;
+
+    __device__ __forceinline__ pc__expert_rows(const pc__cuda_quantised_experts &task,
+                                               uint32_t first, uint32_t last)
+        : e(task), from(first), end(last)
+    {
+    }
+    __device__ __forceinline__ pc__expert_rows next(uint32_t tiles) const
+    {
+        return {e, from + tiles * 8, end};
+    }
+    __device__ __forceinline__ uint32_t tiles() const
+    {
+        return from < end ? (end - from + 7) / 8 : 0;
+    }
+    __device__ __forceinline__ uint4 codes(uint32_t unit, uint32_t units) const
+    {
+        uint32_t r = threadIdx.x % PC__WARP / 4, x;
+        if (!has(r))
+            return make_uint4(0, 0, 0, 0);
+        x = input(r);
+        return load16(e.layer.x.codes
+                      + (((uint64_t)(x / 8) * units + unit) * 32 + x % 8 * 4 + threadIdx.x % 4)
+                            * 4);
+    }
+    __device__ __forceinline__ uint2 factors_of(uint32_t r, uint32_t group) const
+    {
+        if (!has(r))
+            return make_uint2(0, 0);
+        uint32_t x = input(r);
+        return load8(e.layer.x.factors + ((uint64_t)(x / 8) * e.layer.groups + group) * 16
+                     + x % 8 * 2);
+    }
+    __device__ __forceinline__ uint4 factors(uint32_t group) const
+    {
+        uint2 a = factors_of(threadIdx.x % 4 * 2, group),
+              b = factors_of(threadIdx.x % 4 * 2 + 1, group);
+        return make_uint4(a.x, a.y, b.x, b.y);
+    }
+    __device__ __forceinline__ bool has(uint32_t r) const
+    {
+        return from + r < end;
+    }
+    __device__ __forceinline__ uint32_t input(uint32_t r) const
+    {
+        return e.row ? e.row[from + r] : from + r;
+    }
+    __device__ __forceinline__ uint32_t output(uint32_t r) const
+    {
+        return from + r;
+    }
+};
+
 // The kernel's body for the format of the weights: RUN<bits, group>::run(task).
 template <template <int, int> class RUN, class TASK>
 __device__ __forceinline__ void pc__for_format(const pc__cuda_quantised_task &t, const TASK &task)
 {
-    if (t.bits == 8 && t.group == 32)
+    if (t.format.bits == 8 && t.format.group == 32)
         RUN<8, 32>::run(task);
-    else if (t.bits == 4 && t.group == 32)
+    else if (t.format.bits == 4 && t.format.group == 32)
         RUN<4, 32>::run(task);
-    else if (t.bits == 8)
+    else if (t.format.bits == 8)
         RUN<8, 16>::run(task);
     else
         RUN<4, 16>::run(task);

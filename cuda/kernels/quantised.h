@@ -1,5 +1,12 @@
-/* Linear layers with quantised weights, in panels (cuda/cuda_panel.h: 32 outputs each, the
- * groups of inputs one after the other), which are the operands of tensor cores for bytes.
+/* Linear layers with quantised weights, in panels, which are the operands of tensor cores for
+ * bytes: 32 output features, group of inputs after group. Each group has q, scale, minimum:
+ *
+ *   8 bits: q [group / 4][32][4]
+ *   4 bits: q [group / 8][32][4]; low halves of the bytes: inputs 0 … group / 2 - 1, high halves:
+ *           the others
+ *   scale [32] fp16 or fp32 (half); minimum [32] fp32 (only with minimums)
+ *
+ * Other numbers of bits than 4, and values of tables, are widened to 8 bits.
  *
  * Inputs are quantised as on the CPU (pc__quantise_kernel), to 16 bits as two signed bytes; the low
  * one is 0 in groups that are not wide. Products of a group are exact in 32 bits; the groups of a
@@ -22,6 +29,7 @@
 #ifndef PC_CUDA_KERNELS_QUANTISED_H
 #define PC_CUDA_KERNELS_QUANTISED_H
 
+#include <stddef.h>
 #include <stdint.h>
 
 enum {
@@ -34,6 +42,32 @@ enum {
     PC__CUDA_QUANTISED_PARTS = 4,
     PC__CUDA_QUANTISED_SHARED = 46080 /* products, scales, minimums, sums of 32 groups; results */
 };
+
+typedef struct pc__cuda_panel_format {
+    uint32_t bits;    /* 4 or 8; 0: not quantised */
+    uint32_t group;   /* 16 or 32 */
+    int32_t zero;     /* w = scale * (q - zero) - minimum */
+    uint32_t minimum; /* 1: has minimums */
+    uint32_t half;    /* 1: scales are fp16 */
+} pc__cuda_panel_format;
+
+enum { PC__CUDA_PANEL = 32 };
+
+/* Bytes of one group of a panel, and where its scales and minimums begin. */
+static inline size_t pc__cuda_scale_at(const pc__cuda_panel_format *format)
+{
+    return (size_t)format->group * format->bits / 8 * PC__CUDA_PANEL;
+}
+
+static inline size_t pc__cuda_minimum_at(const pc__cuda_panel_format *format)
+{
+    return pc__cuda_scale_at(format) + PC__CUDA_PANEL * (format->half ? 2u : 4u);
+}
+
+static inline size_t pc__cuda_group_bytes(const pc__cuda_panel_format *format)
+{
+    return pc__cuda_minimum_at(format) + (format->minimum ? PC__CUDA_PANEL * 4u : 0);
+}
 
 /* Quantised rows, in the order in which the products take them. units: blocks of 32 inputs, the
  * last one filled up with zeros. Row r is row r % 8 of tile r / 8. */
@@ -66,13 +100,11 @@ typedef struct pc__cuda_quantised_task {
     pc__cuda_quantised_rows x;
     uint64_t panel_bytes;
     uint32_t rows, groups;
-    uint32_t bits, group; /* pc__cuda_panel_format: 4 or 8; 16 or 32 */
-    int32_t zero;
-    uint32_t minimum, half;
+    pc__cuda_panel_format format;
     uint32_t unused;
 } pc__cuda_quantised_task;
 
-/* The same layer of all experts, whose entries are sorted by expert (route.h). */
+/* The same layer of all experts, whose entries are sorted by expert (experts.h). */
 typedef struct pc__cuda_quantised_experts {
     pc__cuda_quantised_task layer; /* part 0, but for panels and bias; no rows; y is [entry][out] */
     const uint64_t *panels;        /* [experts] device addresses */
@@ -91,9 +123,7 @@ typedef struct pc__cuda_quantised_lookup {
     float *x;            /* [rows][groups * group] */
     uint64_t panel_bytes;
     uint32_t rows, groups;
-    uint32_t bits, group; /* pc__cuda_panel_format */
-    int32_t zero;
-    uint32_t minimum, half;
+    pc__cuda_panel_format format;
     uint32_t add;
 } pc__cuda_quantised_lookup;
 

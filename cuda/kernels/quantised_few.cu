@@ -3,7 +3,7 @@
 // with weights that stay in registers as they were loaded: they leave products in shared
 // memory; then each thread adds the products of one output and row, group after group. The next
 // weights come while the last rows are added.
-#include "cuda/kernels/quantised_rows.cuh"
+#include "cuda/kernels/quantised.cuh"
 
 namespace {
 
@@ -70,7 +70,7 @@ template <int BITS, int GROUP, class ROWS> struct few {
             if (group >= t.groups)
                 continue;
             c.scale[at][lane] = panel.scale(group, lane);
-            if (t.minimum)
+            if (t.format.minimum)
                 c.minimum[at][lane] = panel.minimum(group, lane);
         }
     }
@@ -88,7 +88,7 @@ template <int BITS, int GROUP, class ROWS> struct few {
             put_two(&c.product[at][i * 64 + lane * 2],
                     pc__stepped(products.d[i / 2][i % 2 * 2], f.x),
                     pc__stepped(products.d[i / 2][i % 2 * 2 + 1], f.z));
-        if (t.minimum && lane < 4)
+        if (t.format.minimum && lane < 4)
             put_two(&c.sums[at][lane * 2], pc__stepped((int32_t)f.y, f.x),
                     pc__stepped((int32_t)f.w, f.z));
     }
@@ -114,7 +114,7 @@ template <int BITS, int GROUP, class ROWS> struct few {
 #pragma unroll 4
         for (uint32_t g = 0; g < count; g++) {
             y = fmaf(c.product[g][threadIdx.x], c.scale[g][output], y);
-            if (t.minimum)
+            if (t.format.minimum)
                 y = fmaf(c.sums[g][row], c.minimum[g][output], y);
         }
         return y;
@@ -194,14 +194,7 @@ template <int BITS, int GROUP> struct expert_layer {
 
 } // namespace
 
-extern "C" __global__ void __launch_bounds__(PC__CUDA_QUANTISED_THREADS, 2)
-    pc__cuda_quantised_few(PARAM pc__cuda_quantised_task t)
-{
-    pc__for_format<plain_layer>(t, t);
-}
-
-extern "C" __global__ void __launch_bounds__(PC__CUDA_QUANTISED_THREADS, 2)
-    pc__cuda_quantised_experts_few(PARAM pc__cuda_quantised_experts t)
-{
-    pc__for_format<expert_layer>(t.layer, t);
-}
+KERNEL(pc__cuda_quantised_few, pc__cuda_quantised_task, (PC__CUDA_QUANTISED_THREADS, 2),
+       pc__for_format<plain_layer>(t, t))
+KERNEL(pc__cuda_quantised_experts_few, pc__cuda_quantised_experts, (PC__CUDA_QUANTISED_THREADS, 2),
+       pc__for_format<expert_layer>(t.layer, t))

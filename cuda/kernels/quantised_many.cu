@@ -2,7 +2,7 @@
 // and goes through the groups one after the other; the warps of a block use the same rows at the
 // same time, so that the caches serve them.
 #include "cuda/kernels/expert_tiles.cuh"
-#include "cuda/kernels/quantised_rows.cuh"
+#include "cuda/kernels/quantised.cuh"
 
 namespace {
 
@@ -52,7 +52,7 @@ template <int BITS, int GROUP, class ROWS> struct many {
             int32_t product = products.d[output / 2][output % 2 * 2 + row];
             uint32_t step = row ? f.z : f.x;
             sum = fmaf(pc__stepped(product, step), scale.v[output], sum);
-            if (t.minimum)
+            if (t.format.minimum)
                 sum = fmaf(pc__stepped((int32_t)(row ? f.w : f.y), step), minimum.v[output], sum);
         }
     }
@@ -70,7 +70,7 @@ template <int BITS, int GROUP, class ROWS> struct many {
             if (group >= t.groups)
                 return;
             pc__four scale = scales(group);
-            if (t.minimum)
+            if (t.format.minimum)
                 minimum = pc__load4((const float *)(panel.panel
                                                     + (uint64_t)group * panel.group_bytes
                                                     + panel.minimum_at)
@@ -166,14 +166,7 @@ template <int BITS, int GROUP> struct expert_layer {
 
 } // namespace
 
-extern "C" __global__ void __launch_bounds__(PC__CUDA_QUANTISED_MANY_THREADS)
-    pc__cuda_quantised_many(PARAM pc__cuda_quantised_task t)
-{
-    pc__for_format<plain_layer>(t, t);
-}
-
-extern "C" __global__ void __launch_bounds__(PC__CUDA_QUANTISED_MANY_THREADS)
-    pc__cuda_quantised_experts_many(PARAM pc__cuda_quantised_experts t)
-{
-    pc__for_format<expert_layer>(t.layer, t);
-}
+KERNEL(pc__cuda_quantised_many, pc__cuda_quantised_task, (PC__CUDA_QUANTISED_MANY_THREADS),
+       pc__for_format<plain_layer>(t, t))
+KERNEL(pc__cuda_quantised_experts_many, pc__cuda_quantised_experts,
+       (PC__CUDA_QUANTISED_MANY_THREADS), pc__for_format<expert_layer>(t.layer, t))

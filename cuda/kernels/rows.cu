@@ -1,7 +1,7 @@
-// Rows of activations, and simple operations on every number.
+// Rows of activations.
 #include "cuda/kernels/rows.h"
 
-#include "cuda/kernels/flat.cuh"
+#include "cuda/kernels/words.cuh"
 
 namespace {
 
@@ -63,23 +63,10 @@ template <class TABLE> __device__ __forceinline__ void lookup(const pc__cuda_loo
 
 } // namespace
 
-extern "C" __global__ void __launch_bounds__(PC__CUDA_ROW_THREADS)
-    pc__cuda_lookup_f32(PARAM pc__cuda_lookup t)
-{
-    lookup<f32_table>(t);
-}
-
-extern "C" __global__ void __launch_bounds__(PC__CUDA_ROW_THREADS)
-    pc__cuda_lookup_bf16(PARAM pc__cuda_lookup t)
-{
-    lookup<half_table<pc__bf16>>(t);
-}
-
-extern "C" __global__ void __launch_bounds__(PC__CUDA_ROW_THREADS)
-    pc__cuda_lookup_f16(PARAM pc__cuda_lookup t)
-{
-    lookup<half_table<pc__f16>>(t);
-}
+KERNEL(pc__cuda_lookup_f32, pc__cuda_lookup, (PC__CUDA_ROW_THREADS), lookup<f32_table>(t))
+KERNEL(pc__cuda_lookup_bf16, pc__cuda_lookup, (PC__CUDA_ROW_THREADS),
+       lookup<half_table<pc__bf16>>(t))
+KERNEL(pc__cuda_lookup_f16, pc__cuda_lookup, (PC__CUDA_ROW_THREADS), lookup<half_table<pc__f16>>(t))
 
 extern "C" __global__ void __launch_bounds__(PC__CUDA_ROW_THREADS)
     pc__cuda_scale_rows(PARAM pc__cuda_scale_rows_task t)
@@ -108,34 +95,4 @@ extern "C" __global__ void __launch_bounds__(PC__CUDA_ROW_THREADS)
         uint32_t channel = i / t.taps, at = row + i % t.taps - t.taps / 2;
         y[i] = at >= first && at < end ? t.x[(uint64_t)at * t.dim + channel] : 0.0f;
     }
-}
-
-extern "C" __global__ void __launch_bounds__(PC__CUDA_FLAT_THREADS)
-    pc__cuda_scale(PARAM pc__cuda_flat t)
-{
-    float factor = t.factor;
-    pc__flat<false>(t, [factor](float x, float) { return pc__times(x, factor); });
-}
-
-// A NaN stays, as on the CPU.
-extern "C" __global__ void __launch_bounds__(PC__CUDA_FLAT_THREADS)
-    pc__cuda_clip(PARAM pc__cuda_flat t)
-{
-    float limit = t.factor;
-    pc__flat<false>(t, [limit](float x, float) {
-        return x > limit ? limit : x < -limit ? -limit : x;
-    });
-}
-
-extern "C" __global__ void __launch_bounds__(PC__CUDA_FLAT_THREADS)
-    pc__cuda_cap(PARAM pc__cuda_flat t)
-{
-    float limit = t.factor;
-    pc__flat<false>(t, [limit](float x, float) { return pc__times(limit, tanhf(x / limit)); });
-}
-
-extern "C" __global__ void __launch_bounds__(PC__CUDA_FLAT_THREADS)
-    pc__cuda_add(PARAM pc__cuda_flat t)
-{
-    pc__flat<true>(t, [](float x, float y) { return pc__plus(x, y); });
 }

@@ -1,14 +1,12 @@
-/* Rows of activations: looking up and gathering, factors, neighbours; and the simple operations on
- * every number (task pc__cuda_flat): pc__cuda_scale (x *= factor), pc__cuda_clip (to -factor …
- * factor), pc__cuda_cap (factor * tanh(x / factor)), pc__cuda_add (x += y). Every operation is
- * rounded to fp32, so that all but the cap give the CPU's bits.
+/* Rows of activations: looking up and gathering, factors, neighbours. Every operation is rounded to
+ * fp32: the CPU's bits.
  *
  * Row kernels have one thread block of PC__CUDA_ROW_THREADS threads for each row. Strides are
  * floats between rows. 16-byte accesses are used where rows begin at multiples of 16 bytes. */
 #ifndef PC_CUDA_KERNELS_ROWS_H
 #define PC_CUDA_KERNELS_ROWS_H
 
-#include "cuda/kernels/flat.h"
+#include <stdint.h>
 
 enum { PC__CUDA_ROW_THREADS = 128 };
 

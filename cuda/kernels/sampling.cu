@@ -25,47 +25,35 @@ __device__ __forceinline__ block_memory &memory()
     return *(block_memory *)dynamic_shared();
 }
 
-// Over all threads; all of them call it.
-__device__ __forceinline__ uint64_t block_total(uint64_t x)
+// What `join` makes of all threads' values, in the same order every time; all of them call it. An
+// array of the block's memory has room for one of each warp.
+template <class T, class F> __device__ __forceinline__ T over_block(T x, T (&room)[WARPS], F join)
 {
-    uint64_t sum = 0;
+    T all = 0;
     for (int step = 1; step < PC__WARP; step *= 2)
-        x += __shfl_xor_sync(~0u, x, step);
-    __syncthreads(); // the sums of the call before were read
+        x = join(x, __shfl_xor_sync(~0u, x, step));
+    __syncthreads(); // what lay there was read
     if (threadIdx.x % PC__WARP == 0)
-        memory().warps[threadIdx.x / PC__WARP] = x;
+        room[threadIdx.x / PC__WARP] = x;
     __syncthreads();
     for (uint32_t w = 0; w < WARPS; w++)
-        sum += memory().warps[w];
-    return sum;
+        all = join(all, room[w]);
+    return all;
 }
 
-// In the same order every time.
+__device__ __forceinline__ uint64_t block_total(uint64_t x)
+{
+    return over_block(x, memory().warps, [](uint64_t a, uint64_t b) { return a + b; });
+}
+
 __device__ __forceinline__ double block_sum(double x)
 {
-    double sum = 0.0;
-    for (int step = 1; step < PC__WARP; step *= 2)
-        x += __shfl_xor_sync(~0u, x, step);
-    __syncthreads();
-    if (threadIdx.x % PC__WARP == 0)
-        memory().sums[threadIdx.x / PC__WARP] = x;
-    __syncthreads();
-    for (uint32_t w = 0; w < WARPS; w++)
-        sum += memory().sums[w];
-    return sum;
+    return over_block(x, memory().sums, [](double a, double b) { return a + b; });
 }
 
 __device__ __forceinline__ uint64_t block_most(uint64_t x)
 {
-    uint64_t most = 0;
-    x = pc__warp_max(x);
-    __syncthreads();
-    if (threadIdx.x % PC__WARP == 0)
-        memory().warps[threadIdx.x / PC__WARP] = x;
-    __syncthreads();
-    for (uint32_t w = 0; w < WARPS; w++)
-        most = max(most, memory().warps[w]);
-    return most;
+    return over_block(x, memory().warps, [](uint64_t a, uint64_t b) { return max(a, b); });
 }
 
 // The sum over the threads before this one.
@@ -144,14 +132,14 @@ struct sampled_row {
     }
 };
 
-__device__ __forceinline__ float changed_logit(float logit, const pc__cuda_logit_change &c)
+__device__ __forceinline__ float changed_logit(float logit, const pc__logit_change &c)
 {
     double x = (double)logit;
-    if (c.kind == PC__CUDA_CHANGE_ADD)
+    if (c.kind == PC__CHANGE_ADD)
         return pc__plus(logit, (float)c.a);
     if (!isfinite(logit))
         return logit;
-    if (c.kind == PC__CUDA_CHANGE_DIVIDE)
+    if (c.kind == PC__CHANGE_DIVIDE)
         x = x > 0.0 ? x / c.a : x * c.a;
     else
         x = x - c.a - c.b;
@@ -165,7 +153,7 @@ __device__ __forceinline__ float changed_logit(float logit, const pc__cuda_logit
 __device__ __forceinline__ const float *change(const pc__cuda_sampling &o,
                                                const pc__cuda_sample_task &t, const float *logits)
 {
-    const pc__cuda_logit_change *changes = t.changes + o.changes;
+    const pc__logit_change *changes = t.changes + o.changes;
     float *to = t.changed + o.changed * t.stride;
     for (uint32_t i = threadIdx.x; i < o.vocab; i += THREADS)
         to[i] = logits[i];
@@ -219,7 +207,7 @@ __device__ __forceinline__ double log_total(const float *logits, uint32_t vocab)
 
 // The likeliest tokens, one after the other: each time the thread looks anew whose token it was.
 __device__ __forceinline__ void list_likely(const pc__cuda_sampling &o, const float *logits,
-                                            double total, pc__cuda_likely *to)
+                                            double total, pc__likely *to)
 {
     uint64_t last = ~(uint64_t)0, own = last;
     for (uint32_t n = 0; n < o.likely; n++) {
@@ -452,12 +440,12 @@ __device__ __forceinline__ uint32_t draw(const pc__cuda_sampling &o, sampled_row
 
 // By the logits as they were: those of a token whose changed logit is finite.
 __device__ __forceinline__ void write_logprobs(const pc__cuda_sampling &o, const float *logits,
-                                               uint32_t token, pc__cuda_drawn *to)
+                                               uint32_t token, pc__drawn *to)
 {
     double total = log_total(logits, o.vocab);
     if (threadIdx.x == 0)
         to->logprob = (double)logits[token] - total;
-    list_likely(o, logits, total, (pc__cuda_likely *)(to + 1));
+    list_likely(o, logits, total, (pc__likely *)(to + 1));
 }
 
 } // namespace
@@ -467,17 +455,17 @@ extern "C" __global__ void __launch_bounds__(PC__CUDA_SAMPLE_THREADS)
 {
     const pc__cuda_sampling &o = t.rows[blockIdx.x];
     const float *logits = t.logits + o.row * t.stride;
-    pc__cuda_drawn *to = (pc__cuda_drawn *)(t.drawn + (uint64_t)blockIdx.x * t.drawn_bytes);
+    pc__drawn *to = (pc__drawn *)(t.drawn + (uint64_t)blockIdx.x * t.drawn_bytes);
     sampled_row row = {logits, o.vocab, 0.0, (double)o.temperature, -FLT_MAX, 0};
     if (o.change_count)
         row.logits = change(o, t, logits);
     uint64_t best = largest_rank(row.logits, o.vocab);
-    uint32_t token = token_of(best), outcome = PC__CUDA_DRAWN;
+    uint32_t token = token_of(best), outcome = PC__DRAWN;
     if (!best || isinf(logit_of(best)))
-        outcome = !any_finite(logits, o.vocab) ? PC__CUDA_DRAWN_NO_NUMBER
-                  : best                       ? PC__CUDA_DRAWN_INFINITE
-                                               : PC__CUDA_DRAWN_NOTHING;
-    if (outcome == PC__CUDA_DRAWN && o.temperature > 0.0f) {
+        outcome = !any_finite(logits, o.vocab) ? PC__DRAWN_NO_NUMBER
+                  : best                       ? PC__DRAWN_INFINITE
+                                               : PC__DRAWN_NOTHING;
+    if (outcome == PC__DRAWN && o.temperature > 0.0f) {
         row.most = (double)logit_of(best);
         if (o.log_min_p > -INFINITY)
             row.floor = least_likely(row, o.log_min_p);
@@ -488,6 +476,6 @@ extern "C" __global__ void __launch_bounds__(PC__CUDA_SAMPLE_THREADS)
         to->token = best ? (int32_t)token : -1;
         to->outcome = outcome;
     }
-    if (o.logprob && outcome == PC__CUDA_DRAWN)
+    if (o.logprob && outcome == PC__DRAWN)
         write_logprobs(o, logits, token, to);
 }

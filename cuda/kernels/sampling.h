@@ -14,21 +14,13 @@
 #ifndef PC_CUDA_KERNELS_SAMPLING_H
 #define PC_CUDA_KERNELS_SAMPLING_H
 
-#include <stdint.h>
+#include "attn/draw.h"
 
 enum {
     PC__CUDA_SAMPLE_THREADS = 1024,
     PC__CUDA_SAMPLE_LIST = 4096,
     PC__CUDA_SAMPLE_SHARED = PC__CUDA_SAMPLE_LIST * 8 + 1024 * 4 + 1024
 };
-
-enum { PC__CUDA_CHANGE_ADD, PC__CUDA_CHANGE_DIVIDE, PC__CUDA_CHANGE_SUBTRACT };
-
-typedef struct pc__cuda_logit_change { /* as pc__logit_change */
-    int32_t token;
-    uint32_t kind;
-    double a, b;
-} pc__cuda_logit_change;
 
 typedef struct pc__cuda_sampling { /* a row */
     double random;
@@ -44,34 +36,15 @@ typedef struct pc__cuda_sampling { /* a row */
     uint32_t unused;
 } pc__cuda_sampling;
 
-enum {
-    PC__CUDA_DRAWN = 1,
-    PC__CUDA_DRAWN_NO_NUMBER,
-    PC__CUDA_DRAWN_NOTHING,
-    PC__CUDA_DRAWN_INFINITE
-};
-
-typedef struct pc__cuda_drawn { /* as pc__drawn */
-    double logprob;
-    int32_t token;
-    uint32_t outcome; /* PC__CUDA_DRAWN… */
-} pc__cuda_drawn;
-
-typedef struct pc__cuda_likely { /* as pc__likely */
-    double logprob;
-    int32_t token;
-    uint32_t unused;
-} pc__cuda_likely;
-
 typedef struct pc__cuda_sample_task {
-    const float *logits;                  /* [any][stride] */
-    float *changed;                       /* [rows with changes][stride] scratch */
-    const pc__cuda_sampling *rows;        /* [rows] */
-    const pc__cuda_logit_change *changes; /* those of all rows */
-    uint8_t *drawn;                       /* [rows][drawn_bytes]: a pc__cuda_drawn, and its
-                                           * pc__cuda_likely */
-    uint64_t stride;                      /* floats */
-    uint32_t count, drawn_bytes;          /* count: rows */
+    const float *logits;             /* [any][stride] */
+    float *changed;                  /* [rows with changes][stride] scratch */
+    const pc__cuda_sampling *rows;   /* [rows] */
+    const pc__logit_change *changes; /* those of all rows */
+    uint8_t *drawn;                  /* [rows][drawn_bytes]: a pc__drawn, and its
+                                      * pc__likely */
+    uint64_t stride;                 /* floats */
+    uint32_t count, drawn_bytes;     /* count: rows */
 } pc__cuda_sample_task;
 
 #endif

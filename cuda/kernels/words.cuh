@@ -64,7 +64,8 @@ __device__ __forceinline__ uint32_t pc__to_f16(float x)
     return size >= 0x477fe000u ? sign | 0x7bffu : f16_of(x);
 }
 
-// The 16-bit formats as types, for templates. multiply: one product of a warp on the tensor cores.
+// The 16-bit formats as types, for templates. multiply: one product of a warp on the tensor cores;
+// pack: two numbers in a word, with the device's infinities and NaN.
 struct pc__bf16 {
     static __device__ __forceinline__ void multiply(float (&d)[4], const uint32_t (&a)[4],
                                                     uint32_t b0, uint32_t b1)
@@ -78,6 +79,10 @@ struct pc__bf16 {
     static __device__ __forceinline__ float to(uint32_t h)
     {
         return float_of_bf16((uint16_t)h);
+    }
+    static __device__ __forceinline__ uint32_t pack(float a, float b)
+    {
+        return pack_bf16(a, b);
     }
 };
 
@@ -97,6 +102,10 @@ struct pc__f16 {
         if (size > 0x7c00u) // the device would drop what is in a NaN
             return __uint_as_float(sign | ((size << 13) + (224u << 23)));
         return float_of_f16((uint16_t)h);
+    }
+    static __device__ __forceinline__ uint32_t pack(float a, float b)
+    {
+        return pack_f16(a, b);
     }
 };
 

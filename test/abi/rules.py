@@ -27,7 +27,7 @@ MAY_USE = {
 }
 
 # What the backend for NVIDIA GPUs may include of lib, besides itself.
-LIB_FOR_CUDA = ("base/", "attn/backend.h", "attn/plan_view.h")
+LIB_FOR_CUDA = ("base/", "attn/backend.h", "attn/draw.h", "attn/plan_view.h")
 
 # Folders of the library's code.
 LIBRARY = ("lib/", "cuda/")
@@ -42,8 +42,8 @@ PRIVATE_WORDS = {
 }
 SYSTEM_NAMES = {"SEEK_SET", "read_ahead", "READ_AHEAD", "look_ahead"}
 
-COLUMNS, FILE_LINES, FUNCTION_LINES = 100, 800, 100
-LONGER_FILES = {"include/promptcache.h": 850, "include/promptcache.hpp": 2200}
+COLUMNS, FILE_LINES, FUNCTION_LINES = 100, 1200, 100
+LONGER_FILES = {"include/promptcache.hpp": 2200}
 SOURCES = (".c", ".h", ".hpp", ".cpp", ".cu", ".cuh")
 NARROW = SOURCES + (".cc", ".py", ".sh", ".cmake", ".txt", ".in", ".md")
 NARROW_NAMES = {"Makefile", "GNUmakefile", "CMakePresets.json"}
@@ -100,8 +100,8 @@ def includes(tree):
 
 
 def cuda_folder(tree):
-    """cuda/ sees the contract of backends, the view of a plan and base; all of CUDA comes from
-    NVIDIA's headers, and nothing is looked for at run time."""
+    """cuda/ sees the contract of backends, with what is drawn, the view of a plan and base; all of
+    CUDA comes from NVIDIA's headers, and nothing is looked for at run time."""
     lib = re.compile(r'#include ["<]((?:%s|promptcache)[/.][^">]*)' % "|".join(MAY_USE))
     own = re.compile(r"\b(dlopen|dlsym|cu[A-Z]\w*|CU_\w+|CUDA_ERROR_\w+)\b"
                      r"|\btypedef\b[^;{]*(?:\{[^}]*\})?[^;]*\b(cu(?:da|blas)[A-Z]\w*);"
@@ -163,7 +163,7 @@ def public_header(tree):
 
 
 def file_length(tree):
-    """No file of C or C++ has over 800 lines."""
+    """No file of C or C++ has over 1,200 lines."""
     for path, text in tree.c.items():
         lines, most = text.count("\n"), LONGER_FILES.get(path, FILE_LINES)
         if lines > most and not is_frozen_layout(path):

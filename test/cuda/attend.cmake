@@ -3,7 +3,7 @@ set(cuda ${PROJECT_SOURCE_DIR}/cuda/kernels)
 set(attention ${cuda}/attend_f32.cu ${cuda}/attend_f16.cu ${cuda}/attend_bf16.cu
   ${cuda}/attend_i8.cu ${cuda}/merge.cu) # attend_launch.cpp names them all
 add_library(pc_attend_case STATIC
-  attend_case.c attend_specs.c ${PROJECT_SOURCE_DIR}/cuda/attend_tiles.c)
+  attend_case.c attend_specs.c ${PROJECT_SOURCE_DIR}/cuda/backend_cuda_tiles.c)
 target_link_libraries(pc_attend_case PUBLIC pc_testing promptcache_attn)
 pc_add_test(test_cuda_tiles test_cuda_tiles.c pc_attend_case)
 set_tests_properties(test_cuda_tiles PROPERTIES LABELS cuda)

@@ -5,7 +5,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "cuda/attend_tiles.h"
 #include "attn/plan.h"
 #include "testing.h"
 
@@ -417,7 +416,7 @@ size_t attend_case_map(const attend_case *c, size_t row, pc__cuda_map_row *spans
     struct attend_world *w = c->world;
     pc__rows rows = {c->spec.rows, w->positions, w->first, w->spans, 0};
     pc__attn_layer layer = layer_of(c);
-    size_t count = w->first[row + 1] - w->first[row], half = (size_t)w->rope.dims / 2;
+    size_t count = w->first[row + 1] - w->first[row];
     pc__row_plan *plan = NULL;
     *keys = 0;
     for (size_t i = 0; i < count; i++) {
@@ -427,30 +426,17 @@ size_t attend_case_map(const attend_case *c, size_t row, pc__cuda_map_row *spans
         while (w->run[run] != span->kv)
             run++;
         spans[i] = (pc__cuda_map_row){
-            .pages = w->table[run],
-            .layer_stride = (span->kv->tokens + PC__PAGE - 1) / PC__PAGE * page,
-            .relative = w->relative[run],
-            .distance = distance,
-            .format = c->spec.format,
-            .k_dim = c->spec.k_dim,
-            .v_dim = c->spec.v_dim,
-            .heads = c->task.heads,
-            .kv_heads = c->spec.kv_heads,
-            .layer = LAYER,
-            .tokens = tokens_of(w, run),
-            .lo = span->lo,
-            .hi = span->hi,
-            .rope_dims = c->task.rope_dims,
-            .interleaved = c->task.interleaved,
-            .scale = c->task.scale,
-            .soft_cap = c->task.soft_cap,
-            .cosine = c->task.cosine + (span->lo < span->hi ? angle_of(w, distance) : 0) * half,
-            .sine = c->task.sine + (span->lo < span->hi ? angle_of(w, distance) : 0) * half,
-            .slopes = c->task.slopes,
-            .q = c->task.q + row * c->task.heads * c->spec.k_dim,
-            .lse = c->want_lse + row * c->task.heads};
-        pc__attn_visible(&layer, span->kv, w->positions[row], span->start, &spans[i].lo,
-                         &spans[i].hi);
+            .layer = c->task,
+            .run = {.layer_stride = (span->kv->tokens + PC__PAGE - 1) / PC__PAGE * page,
+                    .relative = (uint64_t)(uintptr_t)w->relative[run]},
+            .pair = {.distance = distance,
+                     .row = (uint32_t)row,
+                     .lo = span->lo,
+                     .hi = span->hi,
+                     .angle = span->lo < span->hi ? (uint32_t)angle_of(w, distance) : 0},
+            .tokens = tokens_of(w, run)};
+        spans[i].layer.pages = w->table[run];
+        spans[i].layer.lse = c->want_lse;
         *keys += span->kv->tokens;
     }
     *want = take(*keys * c->task.heads * sizeof(float));

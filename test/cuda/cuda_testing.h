@@ -3,7 +3,7 @@
 #ifndef PC_TEST_CUDA_TESTING_H
 #define PC_TEST_CUDA_TESTING_H
 
-#include "cuda/launch.h"
+#include "cuda/device_stream.h"
 #include "fake_cuda.h"
 #include "testing.h"
 

@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "cuda/cuda_panel.h"
+#include "cuda/kernels/quantised.h"
 #include "attn/half.h"
 #include "attn/kernels.h"
 #include "attn/map.h"

@@ -150,7 +150,8 @@ def read_limits(path):
 
 def is_plain(compiler, root, path):
     """Whether a header is C; those with code of the device are not."""
-    return subprocess.run([compiler, "-std=c11", "-fsyntax-only", "-x", "c", "-I", root, path],
+    return subprocess.run([compiler, "-std=c11", "-fsyntax-only", "-x", "c", "-I", root,
+                           "-I", os.path.join(root, "lib"), path],
                           capture_output=True, check=False).returncode == 0
 
 
@@ -168,8 +169,8 @@ def evaluate(compiler, root, expressions):
                             for expression in expressions)
             file.write("    return 0;\n}\n")
         program = os.path.join(folder, "values")
-        subprocess.run([compiler, "-std=c11", "-I", root, "-o", program, program + ".c", "-lm"],
-                       check=True)
+        subprocess.run([compiler, "-std=c11", "-I", root, "-I", os.path.join(root, "lib"),
+                        "-o", program, program + ".c", "-lm"], check=True)
         values = subprocess.run([program], check=True, capture_output=True, text=True).stdout
     return dict(zip(expressions, map(int, values.split())))
 

@@ -1,7 +1,7 @@
 // Catches: a wrong formula, constant or limit of an activation or gate; an activation that is less
 // exact than promised; NaN and infinity that end otherwise than on the CPU; a gate that forgets its
 // factor; ends of blocks.
-#include "cuda/kernels/activations.h"
+#include "cuda/kernels/flat.h"
 
 #include "dense_case.h"
 #include "dense_reference.h"

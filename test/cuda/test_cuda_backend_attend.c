@@ -97,12 +97,14 @@ static pc_status stream_new(pc__stream **out, pc__backend *backend)
 
 static void open_place(place *at, uint64_t seed)
 {
+    int blocks;
     pc_context_options options = PC_CONTEXT_OPTIONS_INIT;
     memset(at, 0, sizeof *at);
     at->rng.state = seed;
     options.threads = 1;
     options.allocator = &at->p.allocator;
     CHECK_OK(pc_cuda_open(&at->p, NULL, 0));
+    CHECK_OK(pc__cuda_kernel_prepare(&pc__cuda_kernels.map_record_i8, at->p.device, &blocks));
     CHECK_OK(pc_context_new(&at->context, &options));
     at->cuda.device = at->p.device;
     at->cuda.pool = at->p.pool;

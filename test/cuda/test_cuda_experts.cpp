@@ -6,7 +6,6 @@
 // sums of a row in another order than the CPU's, in parts, in place, with and without the shared
 // MLP; wasted sectors.
 #include "cuda/kernels/experts.h"
-#include "cuda/kernels/route.h"
 
 #include <algorithm>
 #include <numeric>

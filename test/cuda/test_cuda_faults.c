@@ -31,8 +31,8 @@ static const pc__cuda_kernel plus_kernel = PC__CUDA_KERNEL(plus, add_task, 128, 
 
 enum { COUNT = 1000 };
 
-/* Uploads beyond the ring, a kernel on another stream, a copy back. */
-static void queue(pc_cuda_place *p, pc__cuda_stream *other, void *in, void *big)
+/* Uploads beyond the ring. */
+static void fill(pc_cuda_place *p, void *in, void *big)
 {
     static float numbers[COUNT];
     static uint8_t table[PC__CUDA_STAGE_BYTES];
@@ -42,9 +42,16 @@ static void queue(pc_cuda_place *p, pc__cuda_stream *other, void *in, void *big)
         pc__cuda_upload(p->stream, big, table, sizeof table);
     pc__cuda_zero(p->stream, big, sizeof table);
     pc__cuda_upload(p->stream, in, numbers, sizeof numbers);
-    pc__cuda_follow(other, p->stream);
+}
+
+/* A visit of another stream in the queue of the first: a kernel and a copy back. */
+static pc_status visit(const pc_cuda_place *p, pc__cuda_stream *other, float *in, float *out)
+{
     add_task task = {in, in, COUNT, 2};
+    PC__TRY_RETURN(pc__cuda_stream_visit(other, p->stream->queue));
     pc__cuda_launch(other, &plus_kernel, (pc__cuda_grid){3, 1, 1}, &task);
+    pc__cuda_copy(other, out, in, COUNT * 4);
+    return pc__cuda_stream_home(other, PC_OK, 1);
 }
 
 static pc_status compute(pc_cuda_place *p, pc__cuda_stream *other, float *out)
@@ -53,9 +60,9 @@ static pc_status compute(pc_cuda_place *p, pc__cuda_stream *other, float *out)
     pc_status status;
     PC__TRY(pc__cuda_scratch_take(p->stream, COUNT * 4, &in), end);
     PC__TRY(pc__cuda_scratch_take(p->stream, PC__CUDA_STAGE_BYTES, &big), end);
-    queue(p, other, in, big);
-    pc__cuda_copy(other, out, in, COUNT * 4);
-    PC__TRY(pc__cuda_finish(other), end);
+    fill(p, in, big);
+    if (p->stream->status == PC_OK)
+        PC__TRY(visit(p, other, in, out), end);
     status = pc__cuda_finish(p->stream);
 end:
     pc__cuda_scratch_give(p->stream, in);

@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "cuda/dense_kernels.h"
+#include "cuda/kernel_table.h"
 #include "cuda/gemm.h"
 #include "attn/half.h"
 #include "cuda_testing.h"
@@ -307,8 +307,8 @@ static void rounding(uint32_t dtype)
     static float x[MOST];
     static uint16_t got[MOST];
     place at;
-    const pc__cuda_kernel *kernel = dtype == PC_DTYPE_F16 ? &pc__cuda_dense.convert_f16
-                                                          : &pc__cuda_dense.convert_bf16;
+    const pc__cuda_kernel *kernel = dtype == PC_DTYPE_F16 ? &pc__cuda_kernels.convert_f16
+                                                          : &pc__cuda_kernels.convert_bf16;
     open_place(&at);
     fill(x, MOST, 4);
     memcpy(x, special, sizeof special);

@@ -209,13 +209,12 @@ static void memory_of_the_device(void)
     CHECK_OK(pc__cuda_pool_take(p.pool, 64, &device));
     CHECK(!reads(device));
     CHECK(reads(pc_fake_reach(device)));
-    CHECK_OK(pc__cuda_pinned_take(p.device, 4096, &pinned));
+    CHECK_INT(cudaHostAlloc(&pinned, 4096, cudaHostAllocPortable), 0);
     memset(pinned, 7, 4096);
     pc__cuda_copy(p.stream, device, pinned, 64);
     CHECK_OK(pc__cuda_finish(p.stream));
     CHECK(!memcmp(pc_fake_reach(device), pinned, 64));
-    pc__cuda_pinned_give(p.device, pinned);
-    pc__cuda_pinned_give(p.device, NULL);
+    CHECK_INT(cudaFreeHost(pinned), 0);
     pc__cuda_pool_give(p.pool, device);
     pc_cuda_close(&p);
 }

@@ -16,10 +16,10 @@ extern "C" {
 }
 
 extern "C" {
-void pc__cuda_map_apply_f32(pc__cuda_map_apply), pc__cuda_map_apply_bf16(pc__cuda_map_apply),
-    pc__cuda_map_apply_f16(pc__cuda_map_apply), pc__cuda_map_record_f32(pc__cuda_map_record),
-    pc__cuda_map_record_bf16(pc__cuda_map_record), pc__cuda_map_record_f16(pc__cuda_map_record),
-    pc__cuda_map_record_i8(pc__cuda_map_record);
+void pc__cuda_map_apply_f32(pc__cuda_map_task), pc__cuda_map_apply_bf16(pc__cuda_map_task),
+    pc__cuda_map_apply_f16(pc__cuda_map_task), pc__cuda_map_record_f32(pc__cuda_map_task),
+    pc__cuda_map_record_bf16(pc__cuda_map_task), pc__cuda_map_record_f16(pc__cuda_map_task),
+    pc__cuda_map_record_i8(pc__cuda_map_task);
 }
 
 namespace {
@@ -140,7 +140,7 @@ double room_of(const lane &l, const shape &s, const float *weights, size_t keys,
            + (format == REFERENCE_F16 ? values * 0x1p-25 : 0);
 }
 
-void launch_apply(uint32_t format, const pc__cuda_map_apply &t)
+void launch_apply(uint32_t format, const pc__cuda_map_task &t)
 {
     gpu_model::extent grid = {t.count, t.heads,
                               (t.shape.v_dim + PC__CUDA_MAP_DIMS - 1) / PC__CUDA_MAP_DIMS};
@@ -173,8 +173,9 @@ void apply(random_numbers &random, const shape &s, uint32_t format, uint32_t map
         reference_map_apply(&lanes[l]->map, lanes[l]->packed.data(), lanes[l]->kv,
                             want.data() + row * width);
     }
-    launch_apply(format, {tasks.data(), blocks.data(), out.data(), reference_kv_shape(a.kv),
-                          map_format, s.heads, 1, (uint32_t)list.size()});
+    launch_apply(format,
+                 {tasks.data(), blocks.data(), reference_kv_shape(a.kv), map_format, s.heads, 1,
+                  (uint32_t)list.size(), out.data(), nullptr, nullptr, nullptr, 0, 0});
     for (size_t r = 0; r < rows; r++)
         for (size_t h = 0; h < s.heads; h++)
             for (size_t d = 0; d < s.v_dim; d++) {
@@ -230,7 +231,7 @@ float unpacked(const lane &l, const uint8_t *map, size_t head, size_t row, size_
     return step_of(l, map, head, row) * (float)map[at];
 }
 
-void launch_record(uint32_t format, const pc__cuda_map_record &t)
+void launch_record(uint32_t format, const pc__cuda_map_task &t)
 {
     gpu_model::extent grid = {t.count, t.heads};
     if (format == REFERENCE_F32)
@@ -277,9 +278,9 @@ void record(random_numbers &random, const shape &s, uint32_t format, uint32_t ma
                          lse.data() + FIRST * s.heads, distance.data(), scale, terms.soft_cap,
                          terms.slopes ? slopes.data() : nullptr, terms.window, terms.chunk,
                          want.data());
-    launch_record(format, {task.data(), blocks.data(), q.data(), lse.data(),
-                           terms.slopes ? slopes.data() : nullptr, reference_kv_shape(l.kv), scale,
-                           terms.soft_cap, map_format, s.heads, 1, (uint32_t)list.size()});
+    launch_record(format, {task.data(), blocks.data(), reference_kv_shape(l.kv), map_format,
+                           s.heads, 1, (uint32_t)list.size(), nullptr, q.data(), lse.data(),
+                           terms.slopes ? slopes.data() : nullptr, scale, terms.soft_cap});
     for (size_t h = 0; h < s.heads; h++)
         for (size_t r = 0; r < tokens; r++) {
             float step = map_format == PC__CUDA_MAP_U8 ? step_of(l, want.data(), h, r) : 0.0f;
@@ -321,8 +322,8 @@ void record_exactly(random_numbers &random, uint32_t format)
     lse.fill([](size_t) { return 4.0f; });
     blocks[0] = {0, 0};
     task[0] = l.task(0);
-    launch_record(format, {task.data(), blocks.data(), q.data(), lse.data(), nullptr,
-                           reference_kv_shape(l.kv), scale, 0.0f, PC__CUDA_MAP_F32, 1, 1, 1});
+    launch_record(format, {task.data(), blocks.data(), reference_kv_shape(l.kv), PC__CUDA_MAP_F32,
+                           1, 1, 1, nullptr, q.data(), lse.data(), nullptr, scale, 0.0f});
     for (size_t r = 0; r < PAGE; r++)
         for (size_t k = 0; k < PAGE; k++) {
             double size, expected = exp(score(l, s, &q[r * s.k_dim], k, 0, scale, &size) - 4.0),

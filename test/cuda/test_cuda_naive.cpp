@@ -21,14 +21,14 @@ static void check_map(const attend_case &c, size_t row)
     std::vector<float> got(keys * c.task.heads + 1);
     region("map", got.data(), got.size() * 4, UNWRITTEN);
     for (size_t i = 0; i < count; i++) {
-        region("lse of the row", spans[i].lse, c.task.heads * 4, READ_ONLY);
+        region("lse", spans[i].layer.lse, c.spec.rows * c.task.heads * 4, READ_ONLY);
         spans[i].weights = got.data() + at;
         spans[i].stride = keys;
         unsigned blocks = (spans[i].tokens + PC__CUDA_BLOCK - 1) / PC__CUDA_BLOCK;
         CHECK(launch<pc__cuda_attention_map>(
             spans[i],
             {{blocks, c.task.heads}, {PC__CUDA_BLOCK}, PC__CUDA_ATTENTION_MAP_SHARED, 1}));
-        forget_region(spans[i].lse);
+        forget_region(spans[i].layer.lse);
         at += spans[i].tokens;
     }
     double worst = 0;

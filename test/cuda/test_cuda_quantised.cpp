@@ -73,11 +73,7 @@ struct layer {
         t.panel_bytes = reference_panel_bytes(&q);
         t.rows = (uint32_t)rows;
         t.groups = (uint32_t)q.groups;
-        t.bits = q.bits;
-        t.group = q.group;
-        t.zero = q.zero;
-        t.minimum = q.minimum;
-        t.half = q.half;
+        t.format = {q.bits, q.group, q.zero, q.minimum, q.half};
         return t;
     }
     pc__cuda_quantised_part part(bool biased) const

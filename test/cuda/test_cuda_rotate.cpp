@@ -1,7 +1,7 @@
 // Catches: pairs, halves or angles that are mixed up; bits that differ from the CPU's; dimensions
 // beyond the rotated ones that are not copied or not scaled; shapes that fours do not fit; strided
 // rows; wasted sectors.
-#include "cuda/kernels/rotate.h"
+#include "cuda/kernels/kv_write.h"
 
 #include "dense_case.h"
 #include "dense_reference.h"

@@ -2,6 +2,7 @@
 // single rows and empty launches; neighbours across the ends of a lane; flat operations that miss
 // the last numbers of a block, that treat NaN or infinity otherwise than the CPU, or that round
 // twice or not at all; wasted sectors.
+#include "cuda/kernels/flat.h"
 #include "cuda/kernels/rows.h"
 
 #include "dense_case.h"

@@ -75,7 +75,7 @@ std::vector<pc__logit_change> any_changes(random_numbers &random, uint32_t vocab
     return changes;
 }
 
-// As cuda/backend_cuda_sample.c lists them.
+// As cuda/backend_cuda_rows.c lists them.
 pc__cuda_sampling row_of(const pc__draw &o, size_t changes, size_t changed)
 {
     pc__cuda_sampling row = {};
@@ -126,7 +126,7 @@ void run(std::vector<pc__draw> &list, device<float> &logits, uint32_t stride)
     std::vector<float> before(logits.data(), logits.data() + logits.size);
     std::vector<double> want(count * each / sizeof(double));
     device<pc__cuda_sampling> rows("rows", count);
-    device<pc__cuda_logit_change> all("changes", changes);
+    device<pc__logit_change> all("changes", changes);
     device<float> work("changed", changed * stride, gpu_model::UNWRITTEN);
     device<double> drawn("drawn", count * each / sizeof(double), gpu_model::UNWRITTEN);
     changes = changed = 0;

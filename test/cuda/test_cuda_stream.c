@@ -1,14 +1,12 @@
-/* Catches: work that runs out of the order of its stream, or before what it was to follow; a table
- * that is read after its owner has changed it; a ring of tables whose first is overwritten before
- * the device has read it; memory of the CPU that a copy writes early, in the wrong order, or after
- * the caller has stopped waiting for it; an error that is lost, replaced by a later one, or kept
- * after it was reported; a wait that failed and was none; memory of a stream that is handed to
- * another one while it is in use; a kept list that is another one, is uploaded twice, or stays
- * after `finish`. */
+/* Catches: work that runs out of the order of its stream; a table that is read after its owner has
+ * changed it; a ring of tables whose first is overwritten before the device has read it; memory of
+ * the CPU that a copy writes early, in the wrong order, or after the caller has stopped waiting for
+ * it; an error that is lost, replaced by a later one, or kept after it was reported; a wait that
+ * failed and was none; memory of a stream that is handed to another one while it is in use; a kept
+ * list that is another one, is uploaded twice, or stays after `finish`. */
 #include <stdlib.h>
 #include <string.h>
 
-#include "cuda/kept_lists.h"
 #include "cuda_testing.h"
 
 enum { NUMBERS = 4096, BYTES = NUMBERS * 4 };
@@ -60,35 +58,7 @@ static void one_stream(void)
     pc_cuda_close(&p);
 }
 
-/* Two streams hand a buffer to and fro; without the events, the copies would meet. */
-static void two_streams(uint64_t seed)
-{
-    static uint32_t in[2][NUMBERS], out[8][NUMBERS];
-    pc_fake_options options = PC_FAKE_OPTIONS;
-    pc_cuda_place p;
-    pc__cuda_stream *other = NULL;
-    options.seed = seed;
-    CHECK_OK(pc_cuda_open(&p, &options, 0));
-    CHECK_OK(pc__cuda_stream_new(&other, p.pool));
-    void *shared = take(p.pool, BYTES);
-    fill(in[0], 0);
-    fill(in[1], 1 << 20);
-    for (int i = 0; i < 8; i++) {
-        pc__cuda_copy(p.stream, shared, in[i % 2], BYTES);
-        pc__cuda_follow(other, p.stream);
-        pc__cuda_copy(other, out[i], shared, BYTES);
-        pc__cuda_follow(p.stream, other);
-    }
-    CHECK_OK(pc__cuda_finish(p.stream));
-    CHECK_OK(pc__cuda_finish(other));
-    for (int i = 0; i < 8; i++)
-        CHECK(holds(out[i], i % 2 ? 1 << 20 : 0));
-    pc__cuda_pool_give(p.pool, shared);
-    pc__cuda_stream_free(other);
-    pc_cuda_close(&p);
-}
-
-/* The fake device does let two streams meet that do not wait: else the test above says nothing. */
+/* The fake device does let two streams meet that do not wait: else tests of visits say nothing. */
 static void unordered_streams_meet(void)
 {
     static uint32_t in[NUMBERS], out[NUMBERS];
@@ -114,34 +84,6 @@ static void unordered_streams_meet(void)
         pc_cuda_close(&p);
     }
     CHECK(early);
-}
-
-static void events(void)
-{
-    static uint32_t in[NUMBERS];
-    pc_cuda_place p;
-    cudaEvent_t event, never;
-    void *out;
-    CHECK_OK(pc_cuda_open(&p, NULL, 0));
-    CHECK_OK(pc__cuda_pinned_take(p.device, BYTES, &out)); /* written when the event is there */
-    CHECK_OK(pc__cuda_event_new(&event, p.device));
-    CHECK_OK(pc__cuda_event_new(&never, p.device));
-    void *a = take(p.pool, BYTES);
-    fill(in, 3);
-    pc__cuda_event_await(never, p.stream);
-    pc__cuda_copy(p.stream, a, in, BYTES);
-    pc__cuda_copy(p.stream, out, a, BYTES);
-    pc__cuda_event_mark(event, p.stream);
-    pc__cuda_zero(p.stream, a, BYTES);
-    CHECK_OK(pc__cuda_event_wait(event, p.device));
-    CHECK(holds(out, 3));
-    CHECK_OK(pc__cuda_event_wait(never, p.device));
-    CHECK_OK(pc__cuda_finish(p.stream));
-    pc__cuda_event_free(event, p.device);
-    pc__cuda_event_free(never, p.device);
-    pc__cuda_pinned_give(p.device, out);
-    pc__cuda_pool_give(p.pool, a);
-    pc_cuda_close(&p);
 }
 
 /* ------------------------------------------------------------------ staging */
@@ -353,27 +295,6 @@ static void late_errors(void)
     pc_cuda_close(&p);
 }
 
-/* A stream that follows one with an error has that error. */
-static void errors_follow(void)
-{
-    pc_cuda_place p;
-    pc__cuda_stream *other = NULL;
-    if (pc_cuda_real())
-        return;
-    CHECK_OK(pc_cuda_open(&p, NULL, 0));
-    CHECK_OK(pc__cuda_stream_new(&other, p.pool));
-    uint8_t *a = take(p.pool, 64);
-    pc_fake_fail_named("cudaMemsetAsync", 1, cudaErrorInvalidValue);
-    pc__cuda_zero(p.stream, a, 64);
-    pc__cuda_follow(other, p.stream);
-    CHECK_STATUS(pc__cuda_finish(other), PC_ERR_INTERNAL);
-    CHECK_ERROR_HAS("cudaMemsetAsync");
-    CHECK_STATUS(pc__cuda_finish(p.stream), PC_ERR_INTERNAL);
-    pc__cuda_pool_give(p.pool, a);
-    pc__cuda_stream_free(other);
-    pc_cuda_close(&p);
-}
-
 /* Memory of queued work is given back after `finish`, also after one that failed. */
 static void work_is_done_after_a_failed_finish(void)
 {
@@ -536,11 +457,8 @@ static void lists_without_memory(void)
 int main(void)
 {
     one_stream();
-    for (uint64_t seed = 1; seed <= 3; seed++)
-        two_streams(seed);
     if (!pc_cuda_real())
         unordered_streams_meet();
-    events();
     tables_may_change(1000, 50);
     tables_may_change(100000, 24);
     tables_may_change(PC__CUDA_STAGE_BYTES, 9);
@@ -556,7 +474,6 @@ int main(void)
     copies_do_not_wait();
     first_error_stays();
     late_errors();
-    errors_follow();
     work_is_done_after_a_failed_finish();
     scratch();
     scratch_makes_room();

@@ -2,7 +2,7 @@
  * while light ones are there to stand between them. */
 #include <string.h>
 
-#include "cuda/attend_tiles.h"
+#include "cuda/kernels/attend.h"
 #include "testing.h"
 
 enum { CALLS = 40, MOST = 400 };

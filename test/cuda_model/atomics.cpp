@@ -3,7 +3,6 @@
 // known at the last fence, and what it reads is known after the next one.
 #include "machine.h"
 #include "report.h"
-#include <algorithm>
 #include <unordered_map>
 
 namespace gpu_model {
@@ -62,33 +61,7 @@ static void learn(thread *t, const void *at, atomic_kind kind, memory_order orde
     *to = join(*to, found->second);
 }
 
-static uint32_t changed(atomic_kind kind, uint32_t before, uint32_t value, uint32_t expected)
-{
-    float sum, more;
-    switch (kind) {
-    case LOAD:
-        return before;
-    case STORE:
-    case EXCHANGE:
-        return value;
-    case ADD:
-        return before + value;
-    case ADD_FLOAT:
-        memcpy(&sum, &before, sizeof sum);
-        memcpy(&more, &value, sizeof more);
-        sum += more;
-        memcpy(&before, &sum, sizeof sum);
-        return before;
-    case MAX:
-        return std::max(before, value);
-    case SWAP_IF:
-        return before == expected ? value : before;
-    }
-    return before;
-}
-
-uint32_t atomic(atomic_kind kind, memory_order order, uint32_t *at, uint32_t value,
-                uint32_t expected)
+uint32_t atomic(atomic_kind kind, memory_order order, uint32_t *at, uint32_t value)
 {
     thread *t = machine.now;
     void *pc = CALLER;
@@ -100,9 +73,8 @@ uint32_t atomic(atomic_kind kind, memory_order order, uint32_t *at, uint32_t val
     touch(at, 4, how, pc);
     uint32_t before, after;
     memcpy(&before, at, 4);
-    after = changed(kind, before, value, expected);
-    if (after != before || kind != SWAP_IF) // a swap that fails is a load
-        leave(t, at, kind, order);
+    after = kind == LOAD ? before : kind == STORE ? value : before + value;
+    leave(t, at, kind, order);
     memcpy(at, &after, 4);
     note_progress(kind == STORE || after != before, pc);
     return before;

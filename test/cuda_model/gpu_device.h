@@ -80,9 +80,9 @@ enum { warpSize = 32 };
 namespace gpu_model {
 enum shuffle_kind { SHUFFLE_FROM, SHUFFLE_XOR, SHUFFLE_UP, SHUFFLE_DOWN };
 enum vote_kind { VOTE_BALLOT, VOTE_ANY, VOTE_ALL };
-enum mma_kind { MMA_F16, MMA_BF16, MMA_TF32 };
+enum mma_kind { MMA_F16, MMA_BF16 };
 enum memory_order { RELAXED = 0, ACQUIRE = 1, RELEASE = 2, ACQ_REL = 3 };
-enum atomic_kind { LOAD, STORE, ADD, ADD_FLOAT, MAX, EXCHANGE, SWAP_IF };
+enum atomic_kind { LOAD, STORE, ADD };
 
 GPU_APART void block_barrier();
 GPU_APART void warp_barrier(unsigned mask);
@@ -90,12 +90,10 @@ GPU_APART uint64_t shuffle(shuffle_kind kind, unsigned mask, uint64_t bits, int 
 GPU_APART unsigned vote(vote_kind kind, unsigned mask, int predicate);
 GPU_APART void mma(mma_kind kind, float *d, const uint32_t *a, uint32_t b0, uint32_t b1);
 GPU_APART void mma_s8(int32_t *d, const uint32_t *a, const uint32_t *b, int words);
-GPU_APART void load_matrices(uint32_t *r, const void *row, bool turned);
 void copy_async(void *to, const void *from, unsigned size, unsigned valid);
 void copy_commit();
 void copy_wait(int groups);
-uint32_t atomic(atomic_kind kind, memory_order order, uint32_t *at, uint32_t value,
-                uint32_t expected);
+uint32_t atomic(atomic_kind kind, memory_order order, uint32_t *at, uint32_t value);
 void fence();
 void read(const void *at, void *value, unsigned size);
 void write(void *at, const void *value, unsigned size);
@@ -105,7 +103,6 @@ uint8_t *dynamic_shared();
 uint16_t f16_of(float x);
 float float_of_f16(uint16_t bits);
 uint16_t bf16_of(float x);
-uint32_t tf32_of(float x);
 [[noreturn]] void trap();
 } // namespace gpu_model
 
@@ -263,10 +260,6 @@ GPU_INLINE void mma_bf16(float (&d)[4], const uint32_t (&a)[4], uint32_t b0, uin
 {
     gpu_model::mma(gpu_model::MMA_BF16, d, a, b0, b1);
 }
-GPU_INLINE void mma_tf32(float (&d)[4], const uint32_t (&a)[4], uint32_t b0, uint32_t b1)
-{
-    gpu_model::mma(gpu_model::MMA_TF32, d, a, b0, b1);
-}
 GPU_INLINE void mma_s8(int32_t (&d)[4], const uint32_t (&a)[4], uint32_t b0, uint32_t b1)
 {
     const uint32_t b[2] = {b0, b1};
@@ -275,14 +268,6 @@ GPU_INLINE void mma_s8(int32_t (&d)[4], const uint32_t (&a)[4], uint32_t b0, uin
 GPU_INLINE void mma_s8_half(int32_t (&d)[4], const uint32_t (&a)[2], uint32_t b)
 {
     gpu_model::mma_s8(d, a, &b, 1);
-}
-GPU_INLINE void load_matrices(uint32_t (&r)[4], const void *row)
-{
-    gpu_model::load_matrices(r, row, false);
-}
-GPU_INLINE void load_matrices_turned(uint32_t (&r)[4], const void *row)
-{
-    gpu_model::load_matrices(r, row, true);
 }
 GPU_INLINE void copy16(void *to, const void *from)
 {
@@ -332,72 +317,47 @@ GPU_INLINE uint32_t pack_bf16(float a, float b)
 {
     return bf16_of(a) | (uint32_t)bf16_of(b) << 16;
 }
-GPU_INLINE float2 unpack_f16(uint32_t word)
-{
-    return {float_of_f16((uint16_t)word), float_of_f16((uint16_t)(word >> 16))};
-}
 GPU_INLINE float2 unpack_bf16(uint32_t word)
 {
     return {float_of_bf16((uint16_t)word), float_of_bf16((uint16_t)(word >> 16))};
 }
 GPU_INLINE uint32_t multiply_f16(uint32_t a, uint32_t b)
 {
-    float2 x = unpack_f16(a), y = unpack_f16(b);
-    return pack_f16(x.x * y.x, x.y * y.y);
+    return pack_f16(float_of_f16((uint16_t)a) * float_of_f16((uint16_t)b),
+                    float_of_f16((uint16_t)(a >> 16)) * float_of_f16((uint16_t)(b >> 16)));
 }
 GPU_INLINE void unpack_i8(uint32_t word, uint32_t *low, uint32_t *high)
 {
     *low = pack_f16((int8_t)word, (int8_t)(word >> 8));
     *high = pack_f16((int8_t)(word >> 16), (int8_t)(word >> 24));
 }
-GPU_INLINE uint32_t tf32_of(float x)
-{
-    return gpu_model::tf32_of(x);
-}
 GPU_INLINE uint32_t load_relaxed(const uint32_t *at)
 {
-    return gpu_model::atomic(gpu_model::LOAD, gpu_model::RELAXED, (uint32_t *)at, 0, 0);
+    return gpu_model::atomic(gpu_model::LOAD, gpu_model::RELAXED, (uint32_t *)at, 0);
 }
 GPU_INLINE uint32_t load_acquire(const uint32_t *at)
 {
-    return gpu_model::atomic(gpu_model::LOAD, gpu_model::ACQUIRE, (uint32_t *)at, 0, 0);
+    return gpu_model::atomic(gpu_model::LOAD, gpu_model::ACQUIRE, (uint32_t *)at, 0);
 }
 GPU_INLINE void store_relaxed(uint32_t *at, uint32_t value)
 {
-    gpu_model::atomic(gpu_model::STORE, gpu_model::RELAXED, at, value, 0);
+    gpu_model::atomic(gpu_model::STORE, gpu_model::RELAXED, at, value);
 }
 GPU_INLINE void store_release(uint32_t *at, uint32_t value)
 {
-    gpu_model::atomic(gpu_model::STORE, gpu_model::RELEASE, at, value, 0);
+    gpu_model::atomic(gpu_model::STORE, gpu_model::RELEASE, at, value);
 }
 GPU_INLINE uint32_t add_relaxed(uint32_t *at, uint32_t value)
 {
-    return gpu_model::atomic(gpu_model::ADD, gpu_model::RELAXED, at, value, 0);
-}
-GPU_INLINE void add_relaxed(float *at, float value)
-{
-    gpu_model::atomic(gpu_model::ADD_FLOAT, gpu_model::RELAXED, (uint32_t *)at,
-                      __float_as_uint(value), 0);
+    return gpu_model::atomic(gpu_model::ADD, gpu_model::RELAXED, at, value);
 }
 GPU_INLINE uint32_t add_release(uint32_t *at, uint32_t value)
 {
-    return gpu_model::atomic(gpu_model::ADD, gpu_model::RELEASE, at, value, 0);
+    return gpu_model::atomic(gpu_model::ADD, gpu_model::RELEASE, at, value);
 }
 GPU_INLINE uint32_t add_acq_rel(uint32_t *at, uint32_t value)
 {
-    return gpu_model::atomic(gpu_model::ADD, gpu_model::ACQ_REL, at, value, 0);
-}
-GPU_INLINE uint32_t max_relaxed(uint32_t *at, uint32_t value)
-{
-    return gpu_model::atomic(gpu_model::MAX, gpu_model::RELAXED, at, value, 0);
-}
-GPU_INLINE uint32_t exchange_acq_rel(uint32_t *at, uint32_t value)
-{
-    return gpu_model::atomic(gpu_model::EXCHANGE, gpu_model::ACQ_REL, at, value, 0);
-}
-GPU_INLINE uint32_t swap_if_acq_rel(uint32_t *at, uint32_t expected, uint32_t value)
-{
-    return gpu_model::atomic(gpu_model::SWAP_IF, gpu_model::ACQ_REL, at, value, expected);
+    return gpu_model::atomic(gpu_model::ADD, gpu_model::ACQ_REL, at, value);
 }
 template <class T> GPU_INLINE T gpu_load(const void *at)
 {
@@ -429,21 +389,9 @@ GPU_INLINE void store16(void *at, uint4 value)
 {
     gpu_model::write(at, &value, sizeof value);
 }
-GPU_INLINE uint32_t load4_once(const void *at)
-{
-    return gpu_load<uint32_t>(at);
-}
 GPU_INLINE uint4 load16_once(const void *at)
 {
     return gpu_load<uint4>(at);
-}
-GPU_INLINE void store4_once(void *at, uint32_t value)
-{
-    gpu_model::write(at, &value, sizeof value);
-}
-GPU_INLINE void store16_once(void *at, uint4 value)
-{
-    gpu_model::write(at, &value, sizeof value);
 }
 GPU_INLINE float exp2_fast(float x)
 {

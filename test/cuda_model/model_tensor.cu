@@ -30,27 +30,10 @@ extern "C" __global__ void model_product(PARAM struct tensor_task t)
     }
     if (t.product == OF_F16)
         mma_f16(d, a, b[0], b[1]);
-    else if (t.product == OF_BF16)
-        mma_bf16(d, a, b[0], b[1]);
     else
-        mma_tf32(d, a, b[0], b[1]);
+        mma_bf16(d, a, b[0], b[1]);
     for (int i = 0; i < 4; i++)
         to[i] = __float_as_uint(d[i]);
-}
-
-extern "C" __global__ void model_matrices(PARAM struct matrices_task t)
-{
-    uint32_t lane = threadIdx.x, r[4];
-    uint16_t *rows = (uint16_t *)dynamic_shared();
-    for (uint32_t i = 0; i < 8; i++)
-        rows[lane * 8 + i] = t.rows[lane * 8 + i];
-    __syncthreads();
-    load_matrices(r, rows + lane * 8);
-    for (uint32_t i = 0; i < 4; i++)
-        t.straight[lane * 4 + i] = r[i];
-    load_matrices_turned(r, rows + lane * 8);
-    for (uint32_t i = 0; i < 4; i++)
-        t.turned[lane * 4 + i] = r[i];
 }
 
 extern "C" __global__ void model_lanes(PARAM struct lanes_task t)

@@ -4,19 +4,13 @@
 
 #include <stdint.h>
 
-enum product { OF_F16, OF_BF16, OF_TF32, OF_S8, OF_S8_HALF };
+enum product { OF_F16, OF_BF16, OF_S8, OF_S8_HALF };
 
 struct tensor_task {
     uint32_t product;
     const uint32_t *a; // [lane][4]
     const uint32_t *b; // [lane][2]
     uint32_t *d;       // [lane][4] fp32, of bytes int32
-};
-
-struct matrices_task {
-    const uint16_t *rows; // [4][8][8]
-    uint32_t *straight;   // [lane][4]
-    uint32_t *turned;     // [lane][4]
 };
 
 // What a lane gets from each shuffle and vote: see model_lanes.

@@ -8,20 +8,17 @@ extern "C" __global__ void model_numbers(PARAM struct numbers_task t)
     uint32_t thread = threadIdx.x, a = t.a[thread * 2], b = t.a[thread * 2 + 1];
     uint32_t *result = t.result + thread * NUMBER_RESULTS;
     float x = t.x[thread * 2], y = t.x[thread * 2 + 1];
-    float2 half = unpack_f16(a), brain = unpack_bf16(a);
+    float2 brain = unpack_bf16(a);
     result[F16_OF] = f16_of(x);
     result[FLOAT_OF_F16] = __float_as_uint(float_of_f16((uint16_t)a));
     result[BF16_OF] = bf16_of(x);
     result[FLOAT_OF_BF16] = __float_as_uint(float_of_bf16((uint16_t)a));
     result[PACKED_F16] = pack_f16(x, y);
     result[PACKED_BF16] = pack_bf16(x, y);
-    result[UNPACKED_F16] = __float_as_uint(half.x);
-    result[UNPACKED_F16 + 1] = __float_as_uint(half.y);
     result[UNPACKED_BF16] = __float_as_uint(brain.x);
     result[UNPACKED_BF16 + 1] = __float_as_uint(brain.y);
     result[PRODUCT_F16] = multiply_f16(a, b);
     unpack_i8(a, &result[UNPACKED_I8], &result[UNPACKED_I8 + 1]);
-    result[TF32_OF] = tf32_of(x);
     result[EXP2] = __float_as_uint(exp2_fast(x));
     result[SUM_OVER_4] = (uint32_t)sum_over<4>((float)thread);
     result[MAX_OVER_32] = (uint32_t)max_over<32>((float)thread);
@@ -29,14 +26,12 @@ extern "C" __global__ void model_numbers(PARAM struct numbers_task t)
 
 static __device__ void move_by_loads(const uint32_t *from, uint32_t *to, uint32_t step)
 {
-    for (uint32_t i = 0; i < 4; i++) {
+    for (uint32_t i = 0; i < 4; i++)
         store4(to + MOVE_4 * step + i, load4(from + i));
-        store4_once(to + MOVE_4_ONCE * step + i, load4_once(from + i));
-    }
     for (uint32_t i = 0; i < 4; i += 2)
         store8(to + MOVE_8 * step + i, load8(from + i));
     store16(to + MOVE_16 * step, load16(from));
-    store16_once(to + MOVE_16_ONCE * step, load16_once(from));
+    store16(to + MOVE_16_ONCE * step, load16_once(from));
 }
 
 // The last group is waited for last, and brings MOVE_PART.
@@ -76,10 +71,6 @@ extern "C" __global__ void model_atomics(PARAM struct atomics_task t)
     t.before[ADD_RELAXED * all + me] = add_relaxed(t.word + ADD_RELAXED, 1);
     t.before[ADD_RELEASE * all + me] = add_release(t.word + ADD_RELEASE, 1);
     t.before[ADD_ACQ_REL * all + me] = add_acq_rel(t.word + ADD_ACQ_REL, 1);
-    t.before[MAX_RELAXED * all + me] = max_relaxed(t.word + MAX_RELAXED, me);
-    t.before[EXCHANGE * all + me] = exchange_acq_rel(t.word + EXCHANGE, me + 1);
-    t.before[SWAP_IF * all + me] = swap_if_acq_rel(t.word + SWAP_IF, 0, me + 1);
-    add_relaxed((float *)(t.word + ADD_FLOAT), (float)me);
 }
 
 // Block 0 hands data to block 1.

@@ -14,12 +14,10 @@ enum number_result {
     FLOAT_OF_BF16,
     PACKED_F16,
     PACKED_BF16,
-    UNPACKED_F16,
-    UNPACKED_BF16 = UNPACKED_F16 + 2,
+    UNPACKED_BF16,
     PRODUCT_F16 = UNPACKED_BF16 + 2,
     UNPACKED_I8,
-    TF32_OF = UNPACKED_I8 + 2,
-    EXP2,
+    EXP2 = UNPACKED_I8 + 2,
     SUM_OVER_4,
     MAX_OVER_32,
     NUMBER_RESULTS
@@ -35,7 +33,6 @@ enum move {
     MOVE_4,
     MOVE_8,
     MOVE_16,
-    MOVE_4_ONCE,
     MOVE_16_ONCE,
     MOVE_ASYNC_4,
     MOVE_ASYNC_8,
@@ -49,16 +46,7 @@ struct moves_task {
 };
 
 // Atomics: one word each, of two blocks; what each thread had before.
-enum atomic {
-    ADD_RELAXED,
-    ADD_RELEASE,
-    ADD_ACQ_REL,
-    MAX_RELAXED,
-    EXCHANGE,
-    SWAP_IF,
-    ADD_FLOAT,
-    ATOMICS
-};
+enum atomic { ADD_RELAXED, ADD_RELEASE, ADD_ACQ_REL, ATOMICS };
 struct atomics_task {
     uint32_t *word;   // [ATOMICS]
     uint32_t *before; // [ATOMICS][2 * thread]

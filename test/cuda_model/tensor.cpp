@@ -74,15 +74,6 @@ uint16_t bf16_of(float x)
     return (uint16_t)((bits + 0x7fff + (bits >> 16 & 1)) >> 16);
 }
 
-// to nearest, halves away from zero
-uint32_t tf32_of(float x)
-{
-    uint32_t bits = to_bits(x);
-    if ((bits & 0x7fffffff) > 0x7f800000)
-        return 0x7fffffff;
-    return (bits + 0x1000) & ~0x1fffu;
-}
-
 // ---- products --------------------------------------------------------------------------------
 
 struct mma_call {
@@ -118,26 +109,14 @@ template <mma_kind kind> static void gather_16(const meeting &all, operands *o)
     }
 }
 
-// tf32: one number a register, k up to 8
-static void gather_8(const meeting &all, operands *o)
-{
-    for (int lane = 0; lane < 32; lane++) {
-        const mma_call *call = (const mma_call *)all.arguments[lane];
-        for (int i = 0; i < 4; i++)
-            o->a[lane / 4 + i % 2 * 8][lane % 4 + i / 2 * 4] = from_bits(call->a[i] & ~0x1fffu);
-        for (int i = 0; i < 2; i++)
-            o->b[lane % 4 + i * 4][lane / 4] = from_bits(call->b[i] & ~0x1fffu);
-    }
-}
-
-static void multiply(const meeting &all, const operands &o, int ks)
+static void multiply(const meeting &all, const operands &o)
 {
     for (int row = 0; row < 16; row++) {
         double sum[8];
         for (int column = 0; column < 8; column++)
             sum[column] = ((const mma_call *)all.arguments[row % 8 * 4 + column / 2])
                               ->d[row / 8 * 2 + column % 2];
-        for (int k = 0; k < ks; k++)
+        for (int k = 0; k < 16; k++)
             for (int column = 0; column < 8; column++)
                 sum[column] += o.a[row][k] * o.b[k][column];
         for (int column = 0; column < 8; column++)
@@ -159,55 +138,15 @@ template <mma_kind kind> static void run_mma(meeting &all)
     operands o;
     if (!is_whole(all, "a product"))
         return;
-    if (kind == MMA_TF32)
-        gather_8(all, &o);
-    else
-        gather_16<kind>(all, &o);
-    multiply(all, o, kind == MMA_TF32 ? 8 : 16);
+    gather_16<kind>(all, &o);
+    multiply(all, o);
 }
 
 void mma(mma_kind kind, float *d, const uint32_t *a, uint32_t b0, uint32_t b1)
 {
     mma_call call = {d, a, {b0, b1}};
-    collective run = kind == MMA_F16    ? run_mma<MMA_F16>
-                     : kind == MMA_BF16 ? run_mma<MMA_BF16>
-                                        : run_mma<MMA_TF32>;
+    collective run = kind == MMA_F16 ? run_mma<MMA_F16> : run_mma<MMA_BF16>;
     meet("a product", run, ~0u, &call, CALLER);
-}
-
-// ---- loading matrices ------------------------------------------------------------------------
-
-struct load_call {
-    uint32_t *r;
-    const uint16_t *row;
-    bool turned;
-};
-
-// Lane l gets two neighbours of row l / 4 of each matrix; of its column if it is transposed.
-static void run_load(meeting &all)
-{
-    if (!is_whole(all, "ldmatrix"))
-        return;
-    for (int lane = 0; lane < 32; lane++) {
-        load_call *call = (load_call *)all.arguments[lane];
-        for (int i = 0; i < 4; i++) {
-            uint32_t pair[2];
-            for (int j = 0; j < 2; j++) {
-                int row = call->turned ? lane % 4 * 2 + j : lane / 4;
-                int column = call->turned ? lane / 4 : lane % 4 * 2 + j;
-                pair[j] = ((const load_call *)all.arguments[i * 8 + row])->row[column];
-            }
-            call->r[i] = pair[0] | pair[1] << 16;
-        }
-    }
-}
-
-void load_matrices(uint32_t *r, const void *row, bool turned)
-{
-    load_call call = {r, (const uint16_t *)row, turned};
-    check_aligned(row, 16, CALLER);
-    access(row, 16, READ, CALLER);
-    meet("ldmatrix", run_load, ~0u, &call, CALLER);
 }
 
 } // namespace gpu_model

@@ -21,15 +21,10 @@ WANTED = {
                f"{{{D}}};",
     "mma_bf16": f"mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32 {{{OUT}}},{{{A}}},{{b0,b1}},"
                 f"{{{D}}};",
-    "mma_tf32": f"mma.sync.aligned.m16n8k8.row.col.f32.tf32.tf32.f32 {{{OUT}}},{{{A}}},{{b0,b1}},"
-                f"{{{D}}};",
     "mma_s8": f"mma.sync.aligned.m16n8k32.row.col.s32.s8.s8.s32 {{{OUT}}},{{{A}}},{{b0,b1}},"
               f"{{{INTS}}};",
     "mma_s8_half": f"mma.sync.aligned.m16n8k16.row.col.s32.s8.s8.s32 {{{OUT}}},{{a0,a1}},{{b0}},"
                    f"{{{INTS}}};",
-    "load_matrices": f"ldmatrix.sync.aligned.m8n8.x4.shared.b16 {{{OUT}}},[shared(to)];",
-    "load_matrices_turned":
-        f"ldmatrix.sync.aligned.m8n8.x4.trans.shared.b16 {{{OUT}}},[shared(to)];",
     "copy16": "cp.async.cg.shared.global.L2::128B [shared(to)],[from],16;",
     "copy16_part": "cp.async.cg.shared.global.L2::128B [shared(to)],[from],16,a0;",
     "copy8": "cp.async.ca.shared.global [shared(to)],[from],8;",
@@ -40,23 +35,15 @@ WANTED = {
     "pack_f16": "cvt.rn.f16x2.f32 out0,f1,f0;",
     "pack_bf16": "cvt.rn.bf16x2.f32 out0,f1,f0;",
     "multiply_f16": "mul.rn.f16x2 out0,a0,a1;",
-    "tf32_of": "cvt.rna.tf32.f32 out0,f0;",
     "exp2_fast": "ex2.approx.ftz.f32 out0,f0;",
     "load_relaxed": "ld.relaxed.gpu.u32 out0,[from];",
     "load_acquire": "ld.acquire.gpu.u32 out0,[from];",
     "store_relaxed": "st.relaxed.gpu.u32 [to],a0;",
     "store_release": "st.release.gpu.u32 [to],a0;",
     "add_relaxed": "atom.relaxed.gpu.add.u32 out0,[to],a0;",
-    "add_relaxed_float": "red.relaxed.gpu.add.f32 [to],f0;",
     "add_release": "atom.release.gpu.add.u32 out0,[to],a0;",
     "add_acq_rel": "atom.acq_rel.gpu.add.u32 out0,[to],a0;",
-    "max_relaxed": "atom.relaxed.gpu.max.u32 out0,[to],a0;",
-    "exchange_acq_rel": "atom.acq_rel.gpu.exch.b32 out0,[to],a0;",
-    "swap_if_acq_rel": "atom.acq_rel.gpu.cas.b32 out0,[to],a0,a1;",  # expected, then the value
-    "load4_once": "ld.global.nc.L1::no_allocate.b32 out0,[from];",
     "load16_once": f"ld.global.nc.L1::no_allocate.v4.b32 {{{OUT}}},[from];",
-    "store4_once": "st.global.cs.b32 [to],a0;",
-    "store16_once": f"st.global.cs.v4.b32 [to],{{{A}}};",
 }
 PARAMETER = [letter + number for letter in "fiab" for number in "0123"] + [
     "from", None, "to", None, "out"]

@@ -3,7 +3,7 @@
 #include "wrappers.h"
 #include "gpu.h"
 
-#define KERNEL(name) extern "C" __global__ void wrap_##name(PARAM struct operands t)
+#define WRAPPER(name) extern "C" __global__ void wrap_##name(PARAM struct operands t)
 
 template <class T> static __device__ __forceinline__ void put(const struct operands &t, T d)
 {
@@ -17,7 +17,7 @@ static __device__ __forceinline__ void put(const struct operands &t, const T (&d
 }
 
 #define MMA(name)                                         \
-    KERNEL(name)                                          \
+    WRAPPER(name)                                         \
     {                                                     \
         float d[4] = {t.f[0], t.f[1], t.f[2], t.f[3]};    \
         uint32_t a[4] = {t.a[0], t.a[1], t.a[2], t.a[3]}; \
@@ -26,15 +26,14 @@ static __device__ __forceinline__ void put(const struct operands &t, const T (&d
     }
 MMA(mma_f16)
 MMA(mma_bf16)
-MMA(mma_tf32)
-KERNEL(mma_s8)
+WRAPPER(mma_s8)
 {
     int32_t d[4] = {t.i[0], t.i[1], t.i[2], t.i[3]};
     uint32_t a[4] = {t.a[0], t.a[1], t.a[2], t.a[3]};
     mma_s8(d, a, t.b[0], t.b[1]);
     put(t, d);
 }
-KERNEL(mma_s8_half)
+WRAPPER(mma_s8_half)
 {
     int32_t d[4] = {t.i[0], t.i[1], t.i[2], t.i[3]};
     uint32_t a[2] = {t.a[0], t.a[1]};
@@ -42,136 +41,92 @@ KERNEL(mma_s8_half)
     put(t, d);
 }
 
-KERNEL(load_matrices)
-{
-    uint32_t r[4];
-    load_matrices(r, t.to);
-    put(t, r);
-}
-KERNEL(load_matrices_turned)
-{
-    uint32_t r[4];
-    load_matrices_turned(r, t.to);
-    put(t, r);
-}
-KERNEL(copy16)
+WRAPPER(copy16)
 {
     copy16(t.to, t.from);
 }
-KERNEL(copy16_part)
+WRAPPER(copy16_part)
 {
     copy16_part(t.to, t.from, t.a[0]);
 }
-KERNEL(copy8)
+WRAPPER(copy8)
 {
     copy8(t.to, t.from);
 }
-KERNEL(copy4)
+WRAPPER(copy4)
 {
     copy4(t.to, t.from);
 }
-KERNEL(copy_commit)
+WRAPPER(copy_commit)
 {
     copy_commit();
 }
-KERNEL(copy_wait)
+WRAPPER(copy_wait)
 {
     copy_wait<3>();
 }
 
-KERNEL(pack_f16)
+WRAPPER(pack_f16)
 {
     put(t, pack_f16(t.f[0], t.f[1]));
 }
-KERNEL(pack_bf16)
+WRAPPER(pack_bf16)
 {
     put(t, pack_bf16(t.f[0], t.f[1]));
 }
-KERNEL(multiply_f16)
+WRAPPER(multiply_f16)
 {
     put(t, multiply_f16(t.a[0], t.a[1]));
 }
-KERNEL(unpack_i8)
+WRAPPER(unpack_i8)
 {
     uint32_t words[2];
     unpack_i8(t.a[0], &words[0], &words[1]);
     put(t, words);
 }
-KERNEL(tf32_of)
-{
-    put(t, tf32_of(t.f[0]));
-}
-KERNEL(exp2_fast)
+WRAPPER(exp2_fast)
 {
     put(t, exp2_fast(t.f[0]));
 }
 
-KERNEL(load_relaxed)
+WRAPPER(load_relaxed)
 {
     put(t, load_relaxed((const uint32_t *)t.from));
 }
-KERNEL(load_acquire)
+WRAPPER(load_acquire)
 {
     put(t, load_acquire((const uint32_t *)t.from));
 }
-KERNEL(store_relaxed)
+WRAPPER(store_relaxed)
 {
     store_relaxed((uint32_t *)t.to, t.a[0]);
 }
-KERNEL(store_release)
+WRAPPER(store_release)
 {
     store_release((uint32_t *)t.to, t.a[0]);
 }
-KERNEL(add_relaxed)
+WRAPPER(add_relaxed)
 {
     put(t, add_relaxed((uint32_t *)t.to, t.a[0]));
 }
-KERNEL(add_relaxed_float)
-{
-    add_relaxed((float *)t.to, t.f[0]);
-}
-KERNEL(add_release)
+WRAPPER(add_release)
 {
     put(t, add_release((uint32_t *)t.to, t.a[0]));
 }
-KERNEL(add_acq_rel)
+WRAPPER(add_acq_rel)
 {
     put(t, add_acq_rel((uint32_t *)t.to, t.a[0]));
 }
-KERNEL(max_relaxed)
-{
-    put(t, max_relaxed((uint32_t *)t.to, t.a[0]));
-}
-KERNEL(exchange_acq_rel)
-{
-    put(t, exchange_acq_rel((uint32_t *)t.to, t.a[0]));
-}
-KERNEL(swap_if_acq_rel)
-{
-    put(t, swap_if_acq_rel((uint32_t *)t.to, t.a[0], t.a[1])); // expected, value
-}
 
-KERNEL(load4_once)
-{
-    put(t, load4_once(t.from));
-}
-KERNEL(load16_once)
+WRAPPER(load16_once)
 {
     put(t, load16_once(t.from));
 }
-KERNEL(store4_once)
-{
-    store4_once(t.to, t.a[0]);
-}
-KERNEL(store16_once)
-{
-    store16_once(t.to, make_uint4(t.a[0], t.a[1], t.a[2], t.a[3]));
-}
-KERNEL(copy_by_8) // one instruction each
+WRAPPER(copy_by_8) // one instruction each
 {
     store8(t.to, load8(t.from));
 }
-KERNEL(copy_by_16)
+WRAPPER(copy_by_16)
 {
     store16(t.to, load16(t.from));
 }

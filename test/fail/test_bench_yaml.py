@@ -33,7 +33,7 @@ CASES = {
     "samples":
     "--shape tiny --samples 1,2 --few-shot 128 --question 8 --answer 3 "
     "--methods two-levels,no-attention",
-    "serve": f"--prefix 64 --requests 2 {COMMON} shared,no-attention",
+    "serve": "--shape tiny --prompts 9 --answers 3 --load 2 --requests 2 --methods shared,pieces",
     "store": f"--model {MODEL} --tokens 70 --segments 2 --repeats 1 --tier compressed --codec zstd",
     "trace": "--trace trace --share 1/2,1 --block-bytes 1024",
     "ttft": f"--model {MODEL} --context 128 --new 32 --repeats 1",

@@ -2,7 +2,8 @@
 # Catches: a workload benchmark (serve, mmlu, needles, samples) whose variants do different work, or
 # reuse or compute the wrong tokens; other lengths or arrivals than asked for; a limit of memory or
 # time that does not hold; wrong options and damaged files that are accepted; JSON or pictures
-# without their parts; Ctrl-C that does not end it.
+# without their parts; loads that are no shares of what was served at once, times between tokens or
+# shares of steps that cannot be; Ctrl-C that does not end it.
 . "$1/test/fail/program.sh"
 under=bench
 model=$source/models/demo/demo.gguf
@@ -31,6 +32,12 @@ expect 2 "as in 0.5,1,2" serve --rate 1,
 expect 2 "--limit needs one --rate" serve --limit 1
 expect 2 "--limit needs one --rate" serve --limit 1 --rate 1,2
 expect 2 "--limit gives no curve" serve --limit 1 --rate 1 --plot x.svg
+expect 2 "as in 0.5,0.7" serve --load 0.5,
+expect 2 "--load excludes --rate and --limit" serve --load 0.5 --rate 1
+expect 2 "--prompts takes a length or two" serve --prompts 32,16
+expect 2 "--prompts takes a length or two" serve --load 0.5 --prompts 0
+expect 2 "--answers takes a length or two" serve --answers 1,2,3
+expect 2 "--lengths excludes" serve --answers 3 --lengths x.csv
 expect 2 "--questions: 1 to" needles --questions 0
 expect 2 "--samples: 1 to" samples --samples 0
 expect 2 "--shots: 0 to" mmlu --shots 99
@@ -45,8 +52,6 @@ equal "four lines" "$(wc -l <out | tr -d ' ')" 4
 for method in shared per-row copies recompute; do
     equal "$method: requests" "$(value finished $method)" 6
     equal "$method: tokens" "$(value tokens $method)" "$(value tokens shared)"
-    equal "$method: passes" "$(value passes $method)" "$(value passes shared)"
-    equal "$method: bound" "$(value bound_s $method)" "$(value bound_s shared)"
     equal "$method: prompts" "$(value prompt_tokens $method)" "$(value prompt_tokens shared)"
     holds "$method: times" \
         "$(value seconds $method) > 0 && $(value bound_s $method) > 0 && \
@@ -56,6 +61,13 @@ for method in shared per-row copies; do
     equal "$method: reused" "$(value cached_tokens $method)" $((6 * 192))
 done
 equal "recompute: reused" "$(value cached_tokens recompute)" 0
+# one at a time, so that no prompt is computed in pieces beside others
+expect 0 '"batch":1,' serve --shape tiny --prefix 192 --requests 3 --batch 1 --scale 0.05 \
+    --methods $methods --json
+for method in shared per-row copies recompute; do
+    equal "$method: passes" "$(value passes $method)" "$(value passes shared)"
+    equal "$method: bound" "$(value bound_s $method)" "$(value bound_s shared)"
+done
 
 # ---- what does not fit
 expect 0 "prefix 1024, copies: left out, its K and V take" serve --shape tiny --prefix 1024 \
@@ -97,6 +109,52 @@ expect 0 '"rate":20.0' serve --shape tiny --prefix 64 --requests 40 --scale 0.02
     --methods shared --json --seed 5
 holds "another seed, other arrivals" \
     "$(value seconds shared) > $seconds + 0.01 || $(value seconds shared) < $seconds - 0.01"
+
+# ---- loads: all at once, then a share of that rate; the same requests by every method
+expect 0 '"rate":null' serve --shape tiny --prefix 64 --requests 30 --prompts 4,300 --answers 9 \
+    --load 0.5 --methods pieces,whole,shared --json
+cp out both
+for part in at_once load; do
+    case $part in
+    at_once) grep '"rate":null' both >out ;;
+    load) grep -v '"rate":null' both >out ;;
+    esac
+    for method in pieces whole shared; do
+        if [ $method = whole ] && grep -q "^whole: left out, the library refuses it" err; then
+            continue # by a library without pieces
+        fi
+        equal "$part, $method: tokens" "$(value tokens $method)" $((30 * 9))
+        equal "$part, $method: prompts" "$(value prompt_tokens $method)" \
+            "$(value prompt_tokens shared)"
+        equal "$part, $method: reused" "$(value cached_tokens $method)" $((30 * 64))
+        for times in ttft tbt behind_long_ttft; do
+            holds "$part, $method: $times" \
+                "$(value ${times}_p50_s $method) > 0 && \
+                 $(value ${times}_p50_s $method) <= $(value ${times}_p95_s $method) && \
+                 $(value ${times}_p95_s $method) <= $(value ${times}_p99_s $method) && \
+                 $(value ${times}_p99_s $method) <= $(value ${times}_max_s $method) && \
+                 $(value ${times}_max_s $method) < $(value seconds $method)"
+        done
+        holds "$part, $method: a share of the steps" \
+            "$(value not_computing_share $method) > 0 && $(value not_computing_share $method) < 1"
+        holds "$part, $method: behind long ones" \
+            "$(value behind_long $method) > 0 && $(value behind_long $method) < 30"
+    done
+done
+rate=$(value rate pieces)
+grep '"rate":null' both >out
+holds "half of the highest rate" \
+    "($rate / $(value requests_per_s pieces) - 0.5) ^ 2 < 1e-6"
+expect 0 "prompts of at most 1990 tokens, the model's context is 2048" serve --model "$model" \
+    --prefix 48 --prompts 1980,4096 --answers 10 --requests 1 --methods shared
+expect 3 "no room for prompts" serve --model "$model" --prefix 1024 --prompts 1980 --requests 1
+expect 0 "0       at once   pieces" serve --shape tiny --load 0.5,2 --requests 4 --prompts 4 \
+    --answers 3 --methods pieces --plot loads.svg
+for part in "0: pieces" "milliseconds a token" "</svg>"; do
+    grep -qF "$part" loads.svg || fault "--load --plot: the picture lacks $part"
+done
+
+# ---- limits
 expect 0 '"limit_s_per_token":1.0,"rate":1024.0,"rate_beyond":null' \
     serve --shape tiny --prefix 64 --requests 3 --scale 0.02 --rate 2 --limit 1 --methods shared \
     --json

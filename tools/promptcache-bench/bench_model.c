@@ -30,6 +30,7 @@ int bench_machine_measure(bench_machine *m, uint32_t compute)
     if (backend && !strncmp(backend, "cuda", 4)) {
         int code = measure_device(m);
         m->is_peak = m->is_peak && isfinite(m->flop_rate);
+        m->is_device = 1;
         return code;
     }
     m->is_peak = m->is_peak || compute == PC_DTYPE_F32;
@@ -43,7 +44,7 @@ int bench_model_open(bench_model *b, const bench_model_options *options, const c
 {
     pc_model_options o = PC_MODEL_OPTIONS_INIT;
     int code;
-    *b = (bench_model){.info = PC_MODEL_INFO_INIT};
+    *b = (bench_model){.info = PC_MODEL_INFO_INIT, .path = options->model};
     if (options->shape && options->model)
         return usage_error(about, "--shape and --model exclude each other");
     o.compute = COMPUTE_DTYPE(options->compute);

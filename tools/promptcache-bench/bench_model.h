@@ -34,6 +34,7 @@ typedef struct bench_machine {
     char name[80];
     double read_rate, flop_rate; /* bytes, operations a second, measured (machine.h) */
     int is_peak; /* 0: operations in another format are faster than those of the model */
+    int is_device;
 } bench_machine;
 /* compute: the number format of the products. An exit code. */
 int bench_machine_measure(bench_machine *machine, uint32_t compute);
@@ -42,6 +43,7 @@ typedef struct bench_model {
     pc_context *context;
     pc_model *model;
     pc_model *tokenizer; /* NULL: the model itself */
+    const char *path;    /* of the model; NULL: random weights */
     pc_model_info info;
     bench_machine machine;
 } bench_model;

@@ -11,12 +11,12 @@
 enum { MOST_SHOTS = 64 };
 
 static const method methods[] = {
-    {"two-levels", "two levels", PC_BASELINE_NONE, 0, 1},
-    {"per-row", "per row", PC_BASELINE_PER_ROW, 0, 1},
-    {"one-level", "one level", PC_BASELINE_COPIES, 1, 1},
-    {"no-level", "no level", PC_BASELINE_COPIES, 0, 1},
-    {"recompute", "computed again", PC_BASELINE_PREFILL, 0, 0},
-    {"no-attention", "no attention", PC_BASELINE_NO_ATTENTION, 0, 1},
+    {"two-levels", "two levels", PC_BASELINE_NONE, 0, 1, 0, NULL},
+    {"per-row", "per row", PC_BASELINE_PER_ROW, 0, 1, 0, NULL},
+    {"one-level", "one level", PC_BASELINE_COPIES, 1, 1, 0, NULL},
+    {"no-level", "no level", PC_BASELINE_COPIES, 0, 1, 0, NULL},
+    {"recompute", "computed again", PC_BASELINE_PREFILL, 0, 0, 0, NULL},
+    {"no-attention", "no attention", PC_BASELINE_NO_ATTENTION, 0, 1, 0, NULL},
 };
 
 typedef struct arguments {

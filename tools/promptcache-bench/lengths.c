@@ -34,11 +34,16 @@ static const double mmlu_examples[QUANTILES] = {379, 379, 406, 429, 475,  504,  
 static const double mmlu_question[QUANTILES] = {55,  63,  70,  75,  83,  87,  92,  101, 114,
                                                 131, 149, 160, 186, 301, 387, 563, 1219};
 
+long lengths_between(long low, long high, uint64_t *state)
+{
+    double from = log((double)low), to = log((double)high + 1);
+    long value = (long)exp(from + draw_unit(state) * (to - from));
+    return value < low ? low : value > high ? high : value;
+}
+
 static long in_bin(const int *bins, int i, uint64_t *state)
 {
-    double low = log(bins[i]), high = log(bins[i + 1]);
-    long value = (long)exp(low + draw_unit(state) * (high - low));
-    return value < bins[i] ? bins[i] : value >= bins[i + 1] ? bins[i + 1] - 1 : value;
+    return lengths_between(bins[i], bins[i + 1] - 1L, state);
 }
 
 static length_pair draw_built_in(uint64_t *state)

@@ -21,6 +21,9 @@ int lengths_open(lengths *l, const char *path);
 void lengths_close(lengths *l);
 length_pair lengths_draw(const lengths *l, uint64_t *state);
 
+/* From low to high, log-uniform: every doubling is as likely. */
+long lengths_between(long low, long high, uint64_t *state);
+
 /* A length times a factor, rounded, at least 1. */
 size_t lengths_scaled(double length, double scale);
 

@@ -7,11 +7,14 @@
 #include "draw.h"
 
 const method usual_methods[METHODS] = {
-    [METHOD_SHARED] = {"shared", "shared", PC_BASELINE_NONE, 0, 1},
-    [METHOD_PER_ROW] = {"per-row", "per row", PC_BASELINE_PER_ROW, 0, 1},
-    [METHOD_COPIES] = {"copies", "own copies", PC_BASELINE_COPIES, 0, 1},
-    [METHOD_RECOMPUTE] = {"recompute", "computed again", PC_BASELINE_PREFILL, 0, 0},
-    [METHOD_NO_ATTENTION] = {"no-attention", "no attention", PC_BASELINE_NO_ATTENTION, 0, 1},
+    [METHOD_SHARED] = {"shared", "shared", PC_BASELINE_NONE, 0, 1, 0, NULL},
+    [METHOD_PER_ROW] = {"per-row", "per row", PC_BASELINE_PER_ROW, 0, 1, 0, NULL},
+    [METHOD_COPIES] = {"copies", "own copies", PC_BASELINE_COPIES, 0, 1, 0, NULL},
+    [METHOD_RECOMPUTE] = {"recompute", "computed again", PC_BASELINE_PREFILL, 0, 0, 0, NULL},
+    [METHOD_NO_ATTENTION] = {"no-attention", "no attention", PC_BASELINE_NO_ATTENTION, 0, 1, 0,
+                             NULL},
+    [METHOD_PIECES] = {"pieces", "pieces", PC_BASELINE_NONE, 0, 1, 0, NULL},
+    [METHOD_WHOLE] = {"whole", "whole prompts", PC_BASELINE_NONE, 0, 1, UINT32_MAX, NULL},
 };
 
 int workload_new(workload *w, size_t pieces, size_t requests, size_t batch)

@@ -7,15 +7,17 @@
  * clock starts; whole blocks of 64 tokens are reused. The lengths of the answers are given, so that
  * every method does the same work: no token that the model chooses ends an answer.
  *
- * The clock is that of the requests. It jumps to the next arrival while nothing is to be done, so
- * that arrivals cost no waiting. */
+ * The clock is real time, from the first arrival on. One thread admits the requests that have
+ * arrived, makes a step, and so on; it sleeps while nothing is to be done. */
 #ifndef WORKLOAD_H
 #define WORKLOAD_H
 
 #include "bench_model.h"
 #include "plot.h"
 
-enum { WORKLOAD_LEVELS = 2, MOST_METHODS = 6, MOST_REPEATS = 99, MOST_XS = 16 };
+enum { WORKLOAD_LEVELS = 2, MOST_METHODS = 12, MOST_REPEATS = 99, MOST_XS = 16 };
+/* A prompt is long from this share of the longest one on, and short up to that share. */
+enum { LONG_SHARE = 4, SHORT_SHARE = 8 };
 
 /* -------------------------------------------------------------- workload.c */
 
@@ -30,10 +32,12 @@ typedef struct request {
     size_t levels;
     piece own; /* may be empty */
     size_t output;
-    double arrival; /* seconds */
+    double arrival; /* seconds after the start of the run */
     /* of the last run */
-    double first, end; /* clock at its first and after its last token */
-    size_t generated;
+    double *times;    /* [output] machine_now() at each of its tokens; the run's own memory */
+    size_t generated; /* of them so far */
+    int counted;      /* its prompt is in the bound */
+    struct probe *probe;
     pc_sequence *sequence;
 } request;
 
@@ -58,12 +62,32 @@ void set_arrivals(workload *w, double rate, uint64_t seed);
 
 /* ---------------------------------------------------------- workload_run.c */
 
-/* How the batch holds what its sequences share. */
+struct run_args;
+struct run_result;
+
+/* What serves requests: the library's batch (workload_batch.c), or the loop of another program. Its
+ * functions return exit codes. Each token that it makes is a call of note_token. */
+typedef struct server {
+    int (*open)(void **out, const workload *w, const struct run_args *args);
+    /* Admits a request with its prompt. */
+    int (*start)(void *server, request *r, const int32_t *tokens, size_t count);
+    /* One step. computing: seconds of it in which the model computes; stays NAN: not known. */
+    int (*step)(void *server, double *computing);
+    /* Gives up a request, finished or not, and adds what is known of it to the result. */
+    void (*drop)(void *server, request *r, struct run_result *out);
+    void (*close)(void *server);
+} server;
+extern const server batch_server;
+void note_token(request *r);
+
+/* How the batch holds what its sequences share, and how it computes prompts. */
 typedef struct method {
     const char *name, *label; /* label: in pictures */
     uint32_t baseline;        /* PC_BASELINE_… */
     size_t levels;            /* PC_BASELINE_COPIES: how many of the first pieces are shared */
     int cached;               /* 0: everything is computed for every request */
+    uint32_t step_tokens;     /* pc_batch_options.step_tokens */
+    const server *by;         /* NULL: batch_server */
 } method;
 
 /* clang-format off */
@@ -74,7 +98,10 @@ typedef struct method {
     "  copies        every sequence has its own copy\n" \
     "  recompute     every prompt is computed in full\n" \
     "  no-attention  as shared; no token after the prompt attends: answers mean nothing,\n" \
-    "                and no kind of attention is faster"
+    "                and no kind of attention is faster\n" \
+    "  pieces        as shared: new prompts are computed in pieces beside decoding, by the\n" \
+    "                costs of this machine\n" \
+    "  whole         new prompts are computed as a whole, one after the other, before decoding"
 /* clang-format on */
 enum {
     METHOD_SHARED,
@@ -82,9 +109,17 @@ enum {
     METHOD_COPIES,
     METHOD_RECOMPUTE,
     METHOD_NO_ATTENTION,
+    METHOD_PIECES,
+    METHOD_WHOLE,
     METHODS
 };
 extern const method usual_methods[METHODS];
+
+/* Seconds: median, 95 and 99 of 100, the longest. */
+typedef struct spread {
+    double median, most95, most99, longest;
+    size_t count;
+} spread;
 
 typedef struct run_result {
     double seconds; /* by the clock */
@@ -92,7 +127,10 @@ typedef struct run_result {
     double prefill; /* of them for prompts */
     double bound;   /* least time of the same passes if everything that can be shared is */
     double latency; /* seconds a token from arrival to end, mean of the requests */
-    double first_median, first_most; /* seconds to the first token: median, 99 of 100 */
+    spread first;   /* from arrival to the first token */
+    spread between; /* from a token to the next one of the same answer */
+    spread behind;  /* as first, of short prompts that arrive behind a long one */
+    double stepping, computing; /* seconds of all steps, and of them those that compute */
     size_t finished, generated, passes;
     uint64_t prompt, cached; /* tokens of the prompts, and of them those from the cache */
     int stopped;             /* at the limit of seconds */
@@ -151,6 +189,7 @@ typedef struct comparison {
     const char *fixed_name; /* the second thing in which rows and curves differ; NULL: none */
     double fixed;
     int colour;
+    double served[MOST_METHODS]; /* requests a second in the last rows; 0: left out */
     /* set by run_workloads */
     bench_model model;
     const method *methods[MOST_METHODS];

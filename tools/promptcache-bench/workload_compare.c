@@ -1,4 +1,5 @@
 /* The runner of all workload benchmarks, and the methods of sharing in turn. */
+#include <promptcache/batch.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -43,7 +44,7 @@ int warm_up(comparison *c, workload *w)
         few[i].arrival = 0;
     }
     for (size_t i = 0; i < c->method_count && code == EXIT_OK; i++)
-        if (c->methods[i]->cached) {
+        if (c->methods[i]->cached && !c->methods[i]->by) {
             run_args args = {&c->model, c->cache, c->methods[i], c->options->seconds, ++c->runs};
             code = workload_run(&start, &args, &result);
         }
@@ -67,6 +68,23 @@ static int by_seconds(const void *a, const void *b)
     return (x->seconds > y->seconds) - (x->seconds < y->seconds);
 }
 
+/* Of runs that all end soon after the last arrival. */
+static int by_latency(const void *a, const void *b)
+{
+    const run_result *x = a, *y = b;
+    return (x->latency > y->latency) - (x->latency < y->latency);
+}
+
+static void print_median(comparison *c, const workload *w, double x, size_t index,
+                         run_result *results, double prepared)
+{
+    size_t n = (size_t)c->options->repeats;
+    const run_result *r = &results[(n - 1) / 2];
+    qsort(results, n, sizeof *results, c->arrivals ? by_latency : by_seconds);
+    c->served[index] = (double)r->finished / r->seconds;
+    print_row(c, w, x, index, r, c->methods[index]->cached ? prepared : 0);
+}
+
 int compare_methods(comparison *c, workload *w, double x)
 {
     static run_result results[MOST_METHODS][MOST_REPEATS];
@@ -82,10 +100,10 @@ int compare_methods(comparison *c, workload *w, double x)
             if (fits[i])
                 code = run_method(c, w, c->methods[i], &results[i][j]);
     for (size_t i = 0; i < c->method_count && code == EXIT_OK; i++)
-        if (fits[i]) {
-            qsort(results[i], n, sizeof *results[i], by_seconds);
-            print_row(c, w, x, i, &results[i][(n - 1) / 2], c->methods[i]->cached ? prepared : 0);
-        }
+        if (fits[i])
+            print_median(c, w, x, i, results[i], prepared);
+        else
+            c->served[i] = 0;
     return code;
 }
 
@@ -111,6 +129,32 @@ static int choose_methods(comparison *c, const workload_kind *kind)
         at += size + (at[size] == ',');
     }
     return c->method_count ? EXIT_OK : usage_error(kind->about, "--methods names none");
+}
+
+/* Of a library that does not know the step_tokens of a method. */
+static int is_refused(const comparison *c, const method *how)
+{
+    pc_batch_options o = PC_BATCH_OPTIONS_INIT;
+    pc_batch *batch;
+    pc_status status;
+    if (how->by)
+        return 0;
+    o.step_tokens = how->step_tokens;
+    status = pc_batch_new(&batch, c->model.model, &o);
+    pc_batch_free(batch);
+    if (status == PC_ERR_UNSUPPORTED)
+        fprintf(stderr, "%s: left out, the library refuses it: %s\n", how->name, pc_error_text());
+    return status == PC_ERR_UNSUPPORTED;
+}
+
+static int leave_out_refused(comparison *c)
+{
+    size_t left = 0;
+    for (size_t i = 0; i < c->method_count; i++)
+        if (!is_refused(c, c->methods[i]))
+            c->methods[left++] = c->methods[i];
+    c->method_count = left;
+    return left ? EXIT_OK : plain_error("the library refuses all methods");
 }
 
 static int read_xs(const x_list *list, const command *about, long *xs, size_t *count)
@@ -154,6 +198,8 @@ int run_workloads(const workload_kind *kind, comparison *c, const x_list *list, 
         code = kind->open(bench);
     if (code == EXIT_OK)
         code = bench_model_open(&c->model, &c->options->model, kind->about);
+    if (code == EXIT_OK)
+        code = leave_out_refused(c);
     for (size_t i = 0; i < count && code == EXIT_OK; i++)
         code = run_one(kind, c, i, (size_t)xs[i], bench);
     pc_cache_free(c->cache);

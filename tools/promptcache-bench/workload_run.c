@@ -1,25 +1,26 @@
-/* The loop that serves one workload by one method: admits requests, steps the batch, keeps the
- * clock.
- */
+/* The loop that serves one workload by one method: admits requests, makes steps, notes when each
+ * token came. */
+#include <math.h>
 #include <promptcache/bench.h>
-#include <promptcache/batch.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 #include <unistd.h>
 
-#include "lengths.h"
-#include "machine.h"
 #include "workload.h"
 
 typedef struct runner {
     workload *w;
     const run_args *args;
     run_result *out;
-    pc_batch *batch;
+    const server *by;
+    void *server;
     request **active; /* [batch] */
     size_t running, next;
     int32_t *tokens; /* one prompt */
-    double *first;   /* [requests] */
+    double *times;   /* of all tokens of all answers */
+    double *values;  /* work memory: as many */
+    double began;    /* machine_now() when the clock started */
     double shown;    /* when the progress was last written */
 } runner;
 
@@ -47,56 +48,42 @@ static size_t write_prompt(const request *r, const bench_model *b, uint64_t run,
     return n + r->own.count;
 }
 
-static pc_bench_options bench_of(const request *r, const method *how)
+void note_token(request *r)
 {
-    pc_bench_options o = PC_BENCH_OPTIONS_INIT;
-    o.baseline = how->baseline;
-    if (how->baseline == PC_BASELINE_COPIES)
-        o.shared_tokens = shared_tokens(r, how->levels);
-    return o;
+    if (r->generated < r->output)
+        r->times[r->generated++] = machine_now();
 }
 
 static int start_request(runner *n, request *r)
 {
-    const bench_model *b = n->args->model;
-    const method *how = n->args->how;
-    pc_generate_options o = PC_GENERATE_OPTIONS_INIT;
-    pc_bench_options bench = bench_of(r, how);
-    pc_prompt *prompt = NULL;
-    size_t count = write_prompt(r, b, n->args->number, n->tokens);
-    pc_status status = pc_prompt_from_tokens(&prompt, b->model, n->tokens, count, NULL);
-    r->first = r->end = -1;
+    size_t count = write_prompt(r, n->args->model, n->args->number, n->tokens);
     r->generated = 0;
-    o.max_tokens = (uint32_t)r->output;
-    o.cancelled = is_interrupted;
-    o.bench = &bench;
-    o.flags = PC_GENERATE_IGNORE_END;
-    if (status >= 0)
-        status = pc_sequence_new(&r->sequence, prompt, how->cached ? n->args->cache : NULL, &o);
-    if (status >= 0)
-        status = pc_batch_add(n->batch, r->sequence);
-    pc_prompt_free(prompt);
+    r->counted = 0;
     n->active[n->running++] = r;
-    return status < 0 ? input_error("request", NULL) : EXIT_OK;
+    return n->by->start(n->server, r, n->tokens, count);
 }
 
 /* The bound of the next pass: it reads every piece once for all, and computes the own tokens of new
- * prompts (or their last token) and one token of the other sequences. */
+ * prompts (or their last token) and one token of the other sequences. A prompt that takes several
+ * passes counts in the first one. */
 static double bound_of_pass(const runner *n)
 {
     pass_work work = {0};
     uint64_t stamp = ++n->w->stamp;
     for (size_t i = 0; i < n->running; i++) {
-        const request *r = n->active[i];
+        request *r = n->active[i];
         double before = (double)(prompt_tokens(r) + r->generated), rows = 1;
         double own = (double)(r->own.count + r->generated);
-        if (r->first < 0) {
+        if (!r->generated && r->counted)
+            continue;
+        if (!r->generated) {
+            r->counted = 1;
             rows = r->own.count ? (double)r->own.count : 1;
             before -= rows;
         }
         work.rows += rows;
         work.logits += 1;
-        if (r->first >= 0 && n->args->how->baseline == PC_BASELINE_NO_ATTENTION)
+        if (r->generated && n->args->how->baseline == PC_BASELINE_NO_ATTENTION)
             continue;
         for (size_t l = 0; l < r->levels; l++)
             if (r->shared[l]->stamp != stamp) {
@@ -106,48 +93,26 @@ static double bound_of_pass(const runner *n)
         work.keys += own;
         work.pairs += rows * (before + (rows + 1) / 2);
     }
-    return bench_bound(n->args->model, &work);
+    return work.rows > 0 ? bench_bound(n->args->model, &work) : 0;
 }
 
-static void note_first(runner *n, request *r)
-{
-    pc_stats stats = PC_STATS_INIT;
-    r->first = n->out->seconds;
-    if (pc_sequence_get_stats(r->sequence, &stats) < 0)
-        return;
-    n->out->prefill += stats.seconds_assemble + stats.seconds_encode + stats.seconds_prefill;
-    n->out->prompt += stats.tokens_prompt;
-    n->out->cached += stats.tokens_cached;
-}
-
-static void finish_request(runner *n, size_t i)
+static void drop_request(runner *n, size_t i)
 {
     request *r = n->active[i];
-    r->end = n->out->seconds;
-    pc_sequence_free(r->sequence);
-    r->sequence = NULL;
-    n->first[n->out->finished++] = r->first - r->arrival;
-    n->out->latency += (r->end - r->arrival) / (double)(r->generated ? r->generated : 1);
+    n->by->drop(n->server, r, n->out);
     n->active[i] = n->active[--n->running];
 }
 
-/* Notes the new tokens of all sequences after a pass. */
-static int note_tokens(runner *n)
+static void drop_finished(runner *n)
 {
     for (size_t i = n->running; i-- > 0;) {
         request *r = n->active[i];
-        size_t count = 0;
-        if (pc_sequence_error(r->sequence, NULL) < 0)
-            return input_error("step", NULL);
-        pc_sequence_tokens(r->sequence, &count);
-        n->out->generated += count - r->generated;
-        r->generated = count;
-        if (count && r->first < 0)
-            note_first(n, r);
-        if (pc_sequence_finish(r->sequence) != PC_FINISH_NONE)
-            finish_request(n, i);
+        if (r->generated < r->output)
+            continue;
+        n->out->finished++;
+        n->out->latency += (r->times[r->output - 1] - n->began - r->arrival) / (double)r->output;
+        drop_request(n, i);
     }
-    return EXIT_OK;
 }
 
 static void show_progress(runner *n)
@@ -157,59 +122,139 @@ static void show_progress(runner *n)
         return;
     n->shown = now;
     fprintf(stderr, "\r%s: %zu of %zu requests, %.0f s \r", n->args->how->name, n->out->finished,
-            n->w->count, n->out->seconds);
+            n->w->count, now - n->began);
     fflush(stderr);
+}
+
+/* Nothing is to be done before the next arrival. */
+static int await_arrival(const runner *n)
+{
+    double left;
+    while ((left = n->began + n->w->requests[n->next].arrival - machine_now()) > 0) {
+        const struct timespec part = {0, left < 0.05 ? (long)(left * 1e9) : 50000000};
+        nanosleep(&part, NULL);
+        if (is_interrupted(NULL)) {
+            fprintf(stderr, "%s: interrupted\n", program_name);
+            return EXIT_INTERRUPTED;
+        }
+    }
+    return EXIT_OK;
 }
 
 /* Admits the requests that have arrived, and computes one pass. */
 static int run_pass(runner *n)
 {
     workload *w = n->w;
-    double began = machine_now(), seconds;
-    int code = EXIT_OK;
-    if (!n->running && w->requests[n->next].arrival > n->out->seconds)
-        n->out->seconds = w->requests[n->next].arrival;
+    double began, step, computing = NAN;
+    int code = n->running ? EXIT_OK : await_arrival(n);
+    began = machine_now();
     while (code == EXIT_OK && n->running < w->batch && n->next < w->count
-           && w->requests[n->next].arrival <= n->out->seconds)
+           && w->requests[n->next].arrival <= machine_now() - n->began)
         code = start_request(n, &w->requests[n->next++]);
     if (code != EXIT_OK)
         return code;
     n->out->bound += bound_of_pass(n);
-    if (pc_batch_step(n->batch) < 0)
-        return input_error("step", NULL);
-    seconds = machine_now() - began;
-    n->out->seconds += seconds;
-    n->out->busy += seconds;
+    step = machine_now();
+    code = n->by->step(n->server, &computing);
+    n->out->stepping += machine_now() - step;
+    n->out->computing += computing;
+    drop_finished(n);
+    n->out->busy += machine_now() - began;
     n->out->passes++;
-    code = note_tokens(n);
     show_progress(n);
     return code;
 }
 
-static int reserve_run(runner *n)
+/* ------------------------------------------------------------------ result */
+
+/* `count` values; sorts them. */
+static spread spread_of(double *values, size_t count)
 {
-    size_t most = 0;
+    spread s = {.count = count};
+    if (!count)
+        return s;
+    qsort(values, count, sizeof *values, ascending);
+    s.median = values[(count - 1) / 2];
+    s.most95 = values[(95 * count + 99) / 100 - 1];
+    s.most99 = values[(99 * count + 99) / 100 - 1];
+    s.longest = values[count - 1];
+    return s;
+}
+
+static spread first_tokens(const runner *n)
+{
+    size_t count = 0;
+    for (size_t i = 0; i < n->next; i++) {
+        const request *r = &n->w->requests[i];
+        if (r->generated)
+            n->values[count++] = r->times[0] - n->began - r->arrival;
+    }
+    return spread_of(n->values, count);
+}
+
+/* Short prompts that arrive behind a long one, with none of middle length between. The same
+ * requests count for every method. */
+static spread first_tokens_behind(const runner *n)
+{
+    size_t count = 0, most = 0;
+    int behind = 0;
     for (size_t i = 0; i < n->w->count; i++)
-        most = prompt_tokens(&n->w->requests[i]) > most ? prompt_tokens(&n->w->requests[i]) : most;
-    n->active = calloc(n->w->batch, sizeof(*n->active));
-    n->first = calloc(n->w->count + 1, sizeof *n->first);
-    n->tokens = malloc((most + 1) * sizeof *n->tokens);
-    if (!n->active || !n->first || !n->tokens)
-        return plain_error("no memory for a batch of %zu", n->w->batch);
-    if (pc_batch_new(&n->batch, n->args->model->model, NULL) < 0)
-        return input_error("batch", NULL);
-    return EXIT_OK;
+        most = n->w->requests[i].own.count > most ? n->w->requests[i].own.count : most;
+    for (size_t i = 0; i < n->next; i++) {
+        const request *r = &n->w->requests[i];
+        int is_short = r->own.count <= most / SHORT_SHARE;
+        behind = r->own.count >= most / LONG_SHARE || (behind && is_short);
+        if (behind && is_short && r->generated)
+            n->values[count++] = r->times[0] - n->began - r->arrival;
+    }
+    return spread_of(n->values, count);
+}
+
+static spread between_tokens(const runner *n)
+{
+    size_t count = 0;
+    for (size_t i = 0; i < n->next; i++) {
+        const request *r = &n->w->requests[i];
+        for (size_t t = 1; t < r->generated; t++)
+            n->values[count++] = r->times[t] - r->times[t - 1];
+    }
+    return spread_of(n->values, count);
 }
 
 static void summarise(runner *n)
 {
-    size_t count = n->out->finished;
-    if (!count)
-        return;
-    n->out->latency /= (double)count;
-    qsort(n->first, count, sizeof *n->first, ascending);
-    n->out->first_median = n->first[(count - 1) / 2];
-    n->out->first_most = n->first[(99 * count + 99) / 100 - 1];
+    run_result *out = n->out;
+    out->seconds = machine_now() - n->began;
+    if (out->finished)
+        out->latency /= (double)out->finished;
+    for (size_t i = 0; i < n->next; i++)
+        out->generated += n->w->requests[i].generated;
+    out->first = first_tokens(n);
+    out->behind = first_tokens_behind(n);
+    out->between = between_tokens(n);
+}
+
+/* --------------------------------------------------------------------- run */
+
+static int reserve_run(runner *n)
+{
+    size_t most = 0, answers = 0;
+    for (size_t i = 0; i < n->w->count; i++) {
+        most = prompt_tokens(&n->w->requests[i]) > most ? prompt_tokens(&n->w->requests[i]) : most;
+        answers += n->w->requests[i].output;
+    }
+    n->active = calloc(n->w->batch, sizeof(*n->active));
+    n->times = malloc((answers + 1) * sizeof *n->times);
+    n->values = malloc((answers + 1) * sizeof *n->values);
+    n->tokens = malloc((most + 1) * sizeof *n->tokens);
+    if (!n->active || !n->times || !n->values || !n->tokens)
+        return plain_error("no memory for a batch of %zu", n->w->batch);
+    answers = 0;
+    for (size_t i = 0; i < n->w->count; i++) {
+        n->w->requests[i].times = n->times + answers;
+        answers += n->w->requests[i].output;
+    }
+    return n->by->open(&n->server, n->w, n->args);
 }
 
 int workload_run(workload *w, const run_args *args, run_result *out)
@@ -217,20 +262,23 @@ int workload_run(workload *w, const run_args *args, run_result *out)
     runner n = {.w = w, .args = args, .out = out, .shown = machine_now()};
     int code;
     *out = (run_result){0};
+    n.by = args->how->by ? args->how->by : &batch_server;
     code = reserve_run(&n);
+    n.began = machine_now();
     while (code == EXIT_OK && (n.running || n.next < w->count) && !out->stopped) {
         code = run_pass(&n);
         out->stopped = out->busy > args->most_seconds && (n.running || n.next < w->count);
     }
-    summarise(&n);
-    for (size_t i = 0; i < n.running; i++) {
-        pc_sequence_free(n.active[i]->sequence);
-        n.active[i]->sequence = NULL;
-    }
-    pc_batch_free(n.batch);
-    free(n.active), free(n.first), free(n.tokens);
+    if (code == EXIT_OK)
+        summarise(&n);
+    while (n.running)
+        drop_request(&n, n.running - 1);
+    n.by->close(n.server);
+    free(n.active), free(n.times), free(n.values), free(n.tokens);
     return code;
 }
+
+/* ----------------------------------------------------------------- prepare */
 
 /* Computes the states of one chain, by a prompt of it and one more token. */
 static int prepare_chain(const bench_model *b, const request *r, pc_cache *cache, double *seconds)

@@ -1,5 +1,7 @@
-/* Tiles are written in one pass: one cursor goes over the heavy ones, one over the light ones. */
-#include "cuda/attend_tiles.h"
+/* The tiles of a plan's calls (kernels/attend.h): tiles that wait for arithmetic spread evenly
+ * among those that wait for memory, so that each multiprocessor has both at any time. They are
+ * written in one pass: one cursor goes over the heavy ones, one over the light ones. */
+#include "cuda/kernels/attend.h"
 
 /* The next tile of one kind. */
 typedef struct tile_cursor {

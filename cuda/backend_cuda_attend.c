@@ -742,6 +742,14 @@ static pc_status record_mark(cudaEvent_t *out, cudaStream_t queue)
     return status;
 }
 
+/* On this thread; the mark is gone then. */
+static pc_status pass_mark(cudaEvent_t event)
+{
+    pc_status status = PC__CUDA(cudaEventSynchronize, (event));
+    pc__cuda_ignore(cudaEventDestroy(event));
+    return status;
+}
+
 pc_status pc__cuda_op_mark_queue(pc__backend *backend, const pc__queue *queue, void **out)
 {
     const pc__cuda_device *device = pc__cuda_backend_of(backend)->device;
@@ -756,9 +764,9 @@ pc_status pc__cuda_op_mark_queue(pc__backend *backend, const pc__queue *queue, v
 pc_status pc__cuda_op_await_mark(pc__backend *backend, void *mark)
 {
     const pc__cuda_device *device = pc__cuda_backend_of(backend)->device;
-    pc_status status = pc__cuda_event_wait(mark, device);
-    pc__cuda_event_free(mark, device);
-    return status;
+    pc_status status;
+    PC__CUDA_ON(device, status, pass_mark(mark));
+    return status < 0 ? pc__cuda_fail_in(device, status) : PC_OK;
 }
 
 /* ------------------------------------------------------------ one row's map */

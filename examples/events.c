@@ -1,7 +1,7 @@
 /* An event loop that never waits for a step: two batches of prompts are stepped by threads of the
  * library, and poll() tells when a step is done. A server has its sockets in the same poll(). */
 #include <promptcache.h>
-#include <promptcache/async.h>
+#include <promptcache/task.h>
 #include <promptcache/batch.h>
 #include <poll.h>
 #include <stdio.h>

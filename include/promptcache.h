@@ -11,7 +11,7 @@
  *   promptcache/prompt.h    schemas and prompts without PML; their layout
  *   promptcache/cache.h     statistics, events, pins, quotas; K/V of another runtime by key
  *   promptcache/extend.h    your own model, codecs, segments by hand
- *   promptcache/async.h     steps and attention that run while the caller goes on
+ *   promptcache/task.h      steps and attention that run while the caller goes on
  *   promptcache/attend.h    attention over your own queries, keys and values
  *   promptcache/embed.h     embeddings of prompts
  *   promptcache/memo.h      attention maps of similar prompts; classes and choices

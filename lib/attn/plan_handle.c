@@ -1,7 +1,7 @@
 /* pc_plan and pc_attend: plans over pages of the application. Checks all arguments, and owns copies
  * of the positions and RoPE objects. Where the backend does not see host memory, addresses of pages
  * and of activations are only handed on to it. */
-#include <promptcache/async.h>
+#include <promptcache/task.h>
 #include <promptcache/attend.h>
 #include <promptcache/bench.h>
 #include <math.h>

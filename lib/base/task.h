@@ -1,4 +1,4 @@
-/* Tasks: work that a thread of the library does for a caller who goes on (promptcache/async.h).
+/* Tasks: work that a thread of the library does for a caller who goes on (promptcache/task.h).
  *
  * A context has *runners*, threads that run tasks. A runner is a calling thread as any other: the
  * loops of its work share the pool of the context. A task finds an idle runner or starts one, so no
@@ -11,7 +11,7 @@
 #ifndef PC_BASE_TASK_H
 #define PC_BASE_TASK_H
 
-#include <promptcache/async.h>
+#include <promptcache/task.h>
 
 #include "base/context.h"
 

@@ -1,5 +1,5 @@
 /* pc_batch_step_async: a step as a task. */
-#include <promptcache/async.h>
+#include <promptcache/task.h>
 #include <promptcache/batch.h>
 
 #include "serve/batch.h"

@@ -6,7 +6,7 @@
  * usage: kept_program MODEL FOLDER */
 #include <promptcache.h>
 #include <promptcache/admin.h>
-#include <promptcache/async.h>
+#include <promptcache/task.h>
 #include <promptcache/attend.h>
 #include <promptcache/batch.h>
 #include <promptcache/cache.h>

@@ -12,7 +12,7 @@
  * caller's struct. */
 #include <promptcache.h>
 #include <promptcache/admin.h>
-#include <promptcache/async.h>
+#include <promptcache/task.h>
 #include <promptcache/attend.h>
 #include <promptcache/batch.h>
 #include <promptcache/bench.h>

@@ -6,7 +6,7 @@
  * that is not reported, or leaves something behind; arguments that kernels cannot take. The caller
  * is this test: it has memory and streams of its own. PC_TEST_LONG=1: every failure. */
 #include <math.h>
-#include <promptcache/async.h>
+#include <promptcache/task.h>
 
 #include "attend_caller.h"
 

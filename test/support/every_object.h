@@ -4,7 +4,7 @@
 #define PC_EVERY_OBJECT_H
 
 #include <promptcache/admin.h>
-#include <promptcache/async.h>
+#include <promptcache/task.h>
 #include <promptcache/attend.h>
 #include <promptcache/bench.h>
 #include <promptcache/embed.h>

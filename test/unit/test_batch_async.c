@@ -3,7 +3,7 @@
  * callbacks that may not do there what they may within a step; a task, batch or sequence that is
  * freed too early, or never; threads that wait for each other; memory that is left when an
  * allocation fails; a child after fork() that touches what its parent's thread was computing. */
-#include <promptcache/async.h>
+#include <promptcache/task.h>
 #include <promptcache/batch.h>
 #include <promptcache/extend.h>
 #include <promptcache/sampling.h>

@@ -4,7 +4,7 @@
  * cannot be used with the next layer's pages, bad arguments that are accepted, distances that
  * overflow, leaks when an allocation fails; a device that the CPU does not have; a call of some
  * heads, or on another thread, that gives other bits; calls of a plan that another thread has. */
-#include <promptcache/async.h>
+#include <promptcache/task.h>
 #include <promptcache/attend.h>
 #include <promptcache/bench.h>
 #include <math.h>

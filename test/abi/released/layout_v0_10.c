@@ -3,7 +3,6 @@
  * with another value. Structs may have grown at their end in later releases. */
 #include <promptcache.h>
 #include <promptcache/admin.h>
-#include <promptcache/async.h>
 #include <promptcache/attend.h>
 #include <promptcache/batch.h>
 #include <promptcache/bench.h>
@@ -13,6 +12,7 @@
 #include <promptcache/memo.h>
 #include <promptcache/prompt.h>
 #include <promptcache/sampling.h>
+#include <promptcache/task.h>
 
 #define SAME(what, value) _Static_assert((what) == (value), #what)
 #define AT(type, field, offset) SAME(offsetof(type, field), offset)

@@ -617,16 +617,33 @@ pub struct pc_folder {
     _marker: PhantomData<(*mut u8, PhantomPinned)>,
 }
 
-/// promptcache/batch.h
+#[repr(C)]
+pub struct pc_plan {
+    _bytes: [u8; 0],
+    _marker: PhantomData<(*mut u8, PhantomPinned)>,
+}
+
 #[repr(C)]
 pub struct pc_batch {
     _bytes: [u8; 0],
     _marker: PhantomData<(*mut u8, PhantomPinned)>,
 }
 
-/// promptcache/attend.h
+/// loads of many entries
 #[repr(C)]
-pub struct pc_plan {
+pub struct pc_load {
+    _bytes: [u8; 0],
+    _marker: PhantomData<(*mut u8, PhantomPinned)>,
+}
+
+#[repr(C)]
+pub struct pc_schema_builder {
+    _bytes: [u8; 0],
+    _marker: PhantomData<(*mut u8, PhantomPinned)>,
+}
+
+#[repr(C)]
+pub struct pc_prompt_builder {
     _bytes: [u8; 0],
     _marker: PhantomData<(*mut u8, PhantomPinned)>,
 }
@@ -660,37 +677,6 @@ pub struct pc_plan {
 /// Handle: any thread; [`pc_task_free`](crate::pc_task_free) once.
 #[repr(C)]
 pub struct pc_task {
-    _bytes: [u8; 0],
-    _marker: PhantomData<(*mut u8, PhantomPinned)>,
-}
-
-#[repr(C)]
-pub struct pc_plan {
-    _bytes: [u8; 0],
-    _marker: PhantomData<(*mut u8, PhantomPinned)>,
-}
-
-#[repr(C)]
-pub struct pc_batch {
-    _bytes: [u8; 0],
-    _marker: PhantomData<(*mut u8, PhantomPinned)>,
-}
-
-/// loads of many entries
-#[repr(C)]
-pub struct pc_load {
-    _bytes: [u8; 0],
-    _marker: PhantomData<(*mut u8, PhantomPinned)>,
-}
-
-#[repr(C)]
-pub struct pc_schema_builder {
-    _bytes: [u8; 0],
-    _marker: PhantomData<(*mut u8, PhantomPinned)>,
-}
-
-#[repr(C)]
-pub struct pc_prompt_builder {
     _bytes: [u8; 0],
     _marker: PhantomData<(*mut u8, PhantomPinned)>,
 }
@@ -4059,35 +4045,6 @@ extern "C" {
     pub fn pc_calibrate_options_init(options: *mut pc_calibrate_options, size: usize);
     /// As [`pc_context_options_init`](crate::pc_context_options_init).
     pub fn pc_plugin_info_init(info: *mut pc_plugin_info, size: usize);
-    /// Waits until the task is done, at most `seconds`: 0 does not wait, INFINITY has no end.
-    /// Returns [`PC_AGAIN`](crate::PC_AGAIN) (not done yet), or what the call without a task would have returned;
-    /// [`pc_error_text`](crate::pc_error_text)() and [`pc_error_place`](crate::pc_error_place)() are then of this thread. May be asked again. Returns
-    /// [`PC_ERR_STATE`](crate::PC_ERR_STATE) too, in a callback of the task, and in a child after fork().
-    pub fn pc_task_wait(task: *mut pc_task, seconds: f64) -> pc_status;
-    /// A descriptor for poll, epoll or an event loop. It becomes readable when the task is done, and
-    /// stays so: do not read it. Made by the first call, the task's own, closed on exec: [`pc_task_free`](crate::pc_task_free)
-    /// closes it. An eventfd on Linux, else a pipe. Returns [`PC_ERR_LIMIT`](crate::PC_ERR_LIMIT) (there are no descriptors
-    /// left), [`PC_ERR_STATE`](crate::PC_ERR_STATE) (in a child after fork()).
-    pub fn pc_task_fd(task: *mut pc_task, out: *mut i32) -> pc_status;
-    /// Waits until the task is done, and frees it; its status is lost. In a callback of the task it does
-    /// not wait: the task goes when the work ends. NULL does nothing.
-    pub fn pc_task_free(task: *mut pc_task);
-    /// [`pc_batch_step`](crate::pc_batch_step) on another thread. The task holds the batch; free its sequences and the batch in
-    /// any order. Of several batches as many steps run at once. Returns [`PC_ERR_LIMIT`](crate::PC_ERR_LIMIT) (no thread can be
-    /// started), and [`PC_ERR_STATE`](crate::PC_ERR_STATE) as [`pc_batch_step`](crate::pc_batch_step). The task's status is that of [`pc_batch_step`](crate::pc_batch_step).
-    pub fn pc_batch_step_async(out: *mut *mut pc_task, batch: *mut pc_batch) -> pc_status;
-    /// [`pc_attend`](crate::pc_attend) on another thread. `args`, and what it points to but K, V, q, out and lse, is read
-    /// before the call returns; these belong to the task until it is done. Returns all errors of
-    /// arguments at once, and [`PC_ERR_LIMIT`](crate::PC_ERR_LIMIT) as [`pc_batch_step_async`](crate::pc_batch_step_async).
-    ///
-    /// On a backend that queues ("cuda"), the call queues the work as with [`PC_ATTEND_QUEUE`](crate::PC_ATTEND_QUEUE), which need
-    /// not be set, and the task is done when the stream has done it. The plan does not belong to the
-    /// task there: further calls of it may queue more.
-    pub fn pc_attend_async(
-        out: *mut *mut pc_task,
-        plan: *mut pc_plan,
-        args: *const pc_attend_args,
-    ) -> pc_status;
     /// Bytes of a run of `tokens` tokens; 0: the shape is invalid.
     pub fn pc_pages_bytes(shape: *const pc_attend_shape, tokens: usize) -> usize;
     /// Writes tokens of a run. Rotate K by the positions relative to the run's start if the run is to be
@@ -4905,6 +4862,35 @@ extern "C" {
     pub fn pc_chat_options_init(options: *mut pc_chat_options, size: usize);
     /// As [`pc_context_options_init`](crate::pc_context_options_init).
     pub fn pc_sampling_init(sampling: *mut pc_sampling, size: usize);
+    /// Waits until the task is done, at most `seconds`: 0 does not wait, INFINITY has no end.
+    /// Returns [`PC_AGAIN`](crate::PC_AGAIN) (not done yet), or what the call without a task would have returned;
+    /// [`pc_error_text`](crate::pc_error_text)() and [`pc_error_place`](crate::pc_error_place)() are then of this thread. May be asked again. Returns
+    /// [`PC_ERR_STATE`](crate::PC_ERR_STATE) too, in a callback of the task, and in a child after fork().
+    pub fn pc_task_wait(task: *mut pc_task, seconds: f64) -> pc_status;
+    /// A descriptor for poll, epoll or an event loop. It becomes readable when the task is done, and
+    /// stays so: do not read it. Made by the first call, the task's own, closed on exec: [`pc_task_free`](crate::pc_task_free)
+    /// closes it. An eventfd on Linux, else a pipe. Returns [`PC_ERR_LIMIT`](crate::PC_ERR_LIMIT) (there are no descriptors
+    /// left), [`PC_ERR_STATE`](crate::PC_ERR_STATE) (in a child after fork()).
+    pub fn pc_task_fd(task: *mut pc_task, out: *mut i32) -> pc_status;
+    /// Waits until the task is done, and frees it; its status is lost. In a callback of the task it does
+    /// not wait: the task goes when the work ends. NULL does nothing.
+    pub fn pc_task_free(task: *mut pc_task);
+    /// [`pc_batch_step`](crate::pc_batch_step) on another thread. The task holds the batch; free its sequences and the batch in
+    /// any order. Of several batches as many steps run at once. Returns [`PC_ERR_LIMIT`](crate::PC_ERR_LIMIT) (no thread can be
+    /// started), and [`PC_ERR_STATE`](crate::PC_ERR_STATE) as [`pc_batch_step`](crate::pc_batch_step). The task's status is that of [`pc_batch_step`](crate::pc_batch_step).
+    pub fn pc_batch_step_async(out: *mut *mut pc_task, batch: *mut pc_batch) -> pc_status;
+    /// [`pc_attend`](crate::pc_attend) on another thread. `args`, and what it points to but K, V, q, out and lse, is read
+    /// before the call returns; these belong to the task until it is done. Returns all errors of
+    /// arguments at once, and [`PC_ERR_LIMIT`](crate::PC_ERR_LIMIT) as [`pc_batch_step_async`](crate::pc_batch_step_async).
+    ///
+    /// On a backend that queues ("cuda"), the call queues the work as with [`PC_ATTEND_QUEUE`](crate::PC_ATTEND_QUEUE), which need
+    /// not be set, and the task is done when the stream has done it. The plan does not belong to the
+    /// task there: further calls of it may queue more.
+    pub fn pc_attend_async(
+        out: *mut *mut pc_task,
+        plan: *mut pc_plan,
+        args: *const pc_attend_args,
+    ) -> pc_status;
 }
 
 /// What the headers say beside their declarations.
@@ -4921,7 +4907,7 @@ pub mod headers {
     /// promptcache/prompt.h    schemas and prompts without PML; their layout
     /// promptcache/cache.h     statistics, events, pins, quotas; K/V of another runtime by key
     /// promptcache/extend.h    your own model, codecs, segments by hand
-    /// promptcache/async.h     steps and attention that run while the caller goes on
+    /// promptcache/task.h      steps and attention that run while the caller goes on
     /// promptcache/attend.h    attention over your own queries, keys and values
     /// promptcache/embed.h     embeddings of prompts
     /// promptcache/memo.h      attention maps of similar prompts; classes and choices
@@ -5082,16 +5068,6 @@ pub mod headers {
     ///
     ///
     pub mod admin {}
-    /// promptcache/async.h: steps and attention that run while the caller goes on.
-    /// Conventions: promptcache.h. Everything here is since version 0.10.
-    ///
-    /// Copyright (c) The promptcache authors. SPDX-License-Identifier: Apache-2.0
-    ///
-    /// # Tasks
-    ///
-    ///
-    ///
-    pub mod async {}
     /// promptcache/attend.h: attention over your own queries, keys and values.
     /// Conventions: promptcache.h.
     ///
@@ -5281,4 +5257,14 @@ pub mod headers {
     ///
     ///
     pub mod sampling {}
+    /// promptcache/task.h: steps and attention that run while the caller goes on.
+    /// Conventions: promptcache.h. Everything here is since version 0.10.
+    ///
+    /// Copyright (c) The promptcache authors. SPDX-License-Identifier: Apache-2.0
+    ///
+    /// # Tasks
+    ///
+    ///
+    ///
+    pub mod task {}
 }

@@ -305,7 +305,7 @@ fn as_the_c_compiler_sees_it() {
         PC_PART_UNCACHED
         PC_CHAT_NO_ANSWER
     };
-    let mut code = String::from("#include <promptcache.h>\n#include <promptcache/admin.h>\n#include <promptcache/async.h>\n#include <promptcache/attend.h>\n#include <promptcache/batch.h>\n#include <promptcache/cache.h>\n#include <promptcache/embed.h>\n#include <promptcache/extend.h>\n#include <promptcache/memo.h>\n#include <promptcache/prompt.h>\n#include <promptcache/sampling.h>\n#include <stdio.h>\nint main(void)\n{\n");
+    let mut code = String::from("#include <promptcache.h>\n#include <promptcache/admin.h>\n#include <promptcache/attend.h>\n#include <promptcache/batch.h>\n#include <promptcache/cache.h>\n#include <promptcache/embed.h>\n#include <promptcache/extend.h>\n#include <promptcache/memo.h>\n#include <promptcache/prompt.h>\n#include <promptcache/sampling.h>\n#include <promptcache/task.h>\n#include <stdio.h>\nint main(void)\n{\n");
     let mut expected = String::new();
     for (name, size, fields) in &structs {
         writeln!(code, "printf(\"{name} %zu\\n\", sizeof({name}));").unwrap();

@@ -1,11 +1,11 @@
 /*
- * promptcache/async.h: steps and attention that run while the caller goes on.
+ * promptcache/task.h: steps and attention that run while the caller goes on.
  * Conventions: promptcache.h. Everything here is since version 0.10.
  *
  * Copyright (c) The promptcache authors. SPDX-License-Identifier: Apache-2.0
  */
-#ifndef PROMPTCACHE_ASYNC_H
-#define PROMPTCACHE_ASYNC_H
+#ifndef PROMPTCACHE_TASK_H
+#define PROMPTCACHE_TASK_H
 
 #include "../promptcache.h"
 
@@ -80,4 +80,4 @@ PC_API pc_status pc_attend_async(pc_task **out, struct pc_plan *plan,
 #ifdef __cplusplus
 }
 #endif
-#endif /* PROMPTCACHE_ASYNC_H */
+#endif /* PROMPTCACHE_TASK_H */

@@ -43,6 +43,7 @@ enum {
     PC__CUDA_QUANTISED_SHARED = 46080 /* products, scales, minimums, sums of 32 groups; results */
 };
 
+/* How the panels of a layer lie. */
 typedef struct pc__cuda_panel_format {
     uint32_t bits;    /* 4 or 8; 0: not quantised */
     uint32_t group;   /* 16 or 32 */

@@ -92,6 +92,8 @@ void pc__cuda_visitors_free(pc__cuda_backend *backend);
     X(sample)           \
     X(attend)           \
     X(attend_queued)    \
+    X(mark_queue)       \
+    X(await_mark)       \
     X(attention_map)    \
     X(apply_maps)       \
     X(record_maps)

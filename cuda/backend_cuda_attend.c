@@ -731,6 +731,44 @@ pc_status pc__cuda_op_attend_queued(pc__backend *backend, const pc__queue *queue
     return status;
 }
 
+/* The thread that waits sleeps. */
+static pc_status record_mark(cudaEvent_t *out, cudaStream_t queue)
+{
+    PC__TRY_RETURN(
+        PC__CUDA(cudaEventCreateWithFlags, (out, cudaEventDisableTiming | cudaEventBlockingSync)));
+    pc_status status = PC__CUDA(cudaEventRecord, (*out, queue));
+    if (status < 0)
+        pc__cuda_ignore(cudaEventDestroy(*out));
+    return status;
+}
+
+/* On this thread; the mark is gone then. */
+static pc_status pass_mark(cudaEvent_t event)
+{
+    pc_status status = PC__CUDA(cudaEventSynchronize, (event));
+    pc__cuda_ignore(cudaEventDestroy(event));
+    return status;
+}
+
+pc_status pc__cuda_op_mark_queue(pc__backend *backend, const pc__queue *queue, void **out)
+{
+    const pc__cuda_device *device = pc__cuda_backend_of(backend)->device;
+    cudaEvent_t event = NULL;
+    pc_status status;
+    PC__CUDA_ON(device, status,
+                record_mark(&event, queue->handle ? queue->handle : cudaStreamLegacy));
+    *out = event;
+    return status < 0 ? pc__cuda_fail_in(device, status) : PC_OK;
+}
+
+pc_status pc__cuda_op_await_mark(pc__backend *backend, void *mark)
+{
+    const pc__cuda_device *device = pc__cuda_backend_of(backend)->device;
+    pc_status status;
+    PC__CUDA_ON(device, status, pass_mark(mark));
+    return status < 0 ? pc__cuda_fail_in(device, status) : PC_OK;
+}
+
 /* ------------------------------------------------------------ one row's map */
 
 static int compare_distance(const void *a, const void *b)

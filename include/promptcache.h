@@ -11,11 +11,11 @@
  *   promptcache/prompt.h    schemas and prompts without PML; their layout
  *   promptcache/cache.h     statistics, events, pins, quotas; K/V of another runtime by key
  *   promptcache/extend.h    your own model, codecs, segments by hand
+ *   promptcache/task.h      steps and attention that run while the caller goes on
  *   promptcache/attend.h    attention over your own queries, keys and values
  *   promptcache/embed.h     embeddings of prompts
  *   promptcache/memo.h      attention maps of similar prompts; classes and choices
- *   promptcache/admin.h     folders of records, system prompts by name, costs of this machine,
- *                           model files before they are loaded
+ *   promptcache/admin.h     folders of records, system prompts, costs, model files before loading
  *   promptcache/bench.h     baselines, random models, traces: for measuring, without promise
  *
  * The smallest useful program. It answers a prompt of cached modules and prints where its tokens
@@ -86,7 +86,7 @@
  *   locked* objects at once; other objects belong to one thread at a time. Free an object when no
  *   call uses it any more (doc/threading.md).
  * - Calls return at once unless they compute, read or write files, or say that they block.
- * - Everything is since version 0.9.
+ * - What says no version is since 0.9.
  *
  * Caveats
  * - After fork(), a child computes on one thread. It cannot use caches with tiers below RAM, memos
@@ -116,11 +116,11 @@ extern "C" {
 /* ---- Version */
 
 #define PC_VERSION_MAJOR 0
-#define PC_VERSION_MINOR 9
+#define PC_VERSION_MINOR 10
 #define PC_VERSION_PATCH 0
 #define PC_ABI_VERSION 1 /* the soname */
 
-/* "0.9.0". Static. Any thread. */
+/* "0.10.0". Static. Any thread. */
 PC_API const char *pc_version(void);
 /* PC_ABI_VERSION of the library that runs. Any thread. */
 PC_API uint32_t pc_abi_version(void);

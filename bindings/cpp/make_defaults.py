@@ -15,6 +15,8 @@ LEFT_OUT = {
     "pc_version", "pc_abi_version",  # the same in C++
     "pc_status_name",
 }
+# For measuring; tasks are C's.
+LEFT_OUT_HEADERS = ("promptcache/bench.h", "promptcache/task.h")
 
 
 def main():
@@ -24,12 +26,13 @@ def main():
     with open(header, encoding="utf-8") as file:
         code = re.sub(r"/\*.*?\*/", " ", file.read(), flags=re.S)
     names = set(re.findall(r"\bpc_\w+", code))
-    sized = [s for s in api["structs"] if s.get("sized") and s["header"] != "promptcache/bench.h"
+    sized = [s for s in api["structs"] if s.get("sized") and s["header"] not in LEFT_OUT_HEADERS
              and not s.get("given_by_library")]
     init = {s["init"] for s in api["structs"] if s.get("init")}
     missing = [f["name"] for f in api["functions"]
-               if f["header"] != "promptcache/bench.h" and f["name"] not in init | names | LEFT_OUT]
-    missing += [h["name"] for h in api["handles"] if h["name"] not in names]
+               if f["header"] not in LEFT_OUT_HEADERS and f["name"] not in init | names | LEFT_OUT]
+    missing += [h["name"] for h in api["handles"]
+                if h["header"] not in LEFT_OUT_HEADERS and h["name"] not in names]
     missing += [s["name"] for s in sized if s["name"] not in names]
     if missing:
         sys.exit(f"promptcache.hpp does not have: {', '.join(missing)}")

@@ -23,7 +23,7 @@ const (
 // The release that the package was generated for.
 const (
 	VersionMajor = 0
-	VersionMinor = 9
+	VersionMinor = 10
 	VersionPatch = 0
 	// the soname of the library
 	ABIVersion = 1

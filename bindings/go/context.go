@@ -110,7 +110,7 @@ func NewCache(options *CacheOptions) (*Cache, error) {
 
 // LibraryVersion is the release of the library that runs.
 //
-// C: pc_version. "0.9.0". Static. Any thread.
+// C: pc_version. "0.10.0". Static. Any thread.
 //
 //promptcache:doc pc_version
 func LibraryVersion() string { return C.GoString(C.pc_version()) }

@@ -63,7 +63,7 @@ LEFT_OUT = {"struct_size", "reserved", "allocator", "parallel_for", "parallel_us
             "logits", "segments", "results", "result_stride", "threshold", "memo_threshold", "pool",
             "blocks", "block_bytes", "block_count", "map_layers", "pages", "q", "out", "lse",
             "rope", "pool_k", "pool_v", "k_scales", "v_scales", "frequency", "slopes", "sinks",
-            "stream", "q_dtype", "out_dtype"}
+            "stream", "q_dtype", "out_dtype", "first_kv_head", "kv_head_count"}
 KEPT = {("pc_embed_options", "pool"), ("pc_prefill_options", "pool"),
         ("pc_generate_options", "memo_threshold"), ("pc_prefill_options", "threshold"),
         ("pc_prefill_options", "map_layers")}

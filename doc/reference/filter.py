@@ -35,5 +35,5 @@ text = re.sub(r"([;,}]|\d|\)) /\* (?!clang-format)(.*?)\*/", r"\1 /**< \2*/", te
 text = re.sub(r"^( *)/\* (?!clang-format)", r"\1/** ", text, flags=re.M)
 text = re.sub(r"^ \* Returns ", " * @return ", text, flags=re.M)
 text = re.sub(r"^ \* Handle: ", " * @note Handle: ", text, flags=re.M)
-text = text.rstrip() + "\n/** @endcond */\n"
+text = text.rstrip() + ("\n/** @endcond */\n" if "@cond" in text else "\n/** @} */\n")
 print(text)

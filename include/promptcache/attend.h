@@ -231,6 +231,13 @@ typedef struct pc_attend_args {
     const void *pool_v;    /* the same of V; NULL in a joined pool: behind K */
     const float *k_scales; /* [kv_heads] an I8 pool: scales of K; NULL: 1 */
     const float *v_scales; /* [kv_heads] an I8 pool: scales of V; NULL: 1 */
+    /* The heads that this call computes, for a host that deals the heads of a plan to several
+     * (tensor parallelism): kv_head_count heads of K and V from first_kv_head on, with the query
+     * heads that read them. q, out and lse hold only these: `head` in them is kv_head_count times
+     * heads / kv_heads. All else is of all heads of the plan: pages, slopes, sinks, scales. 0: all
+     * from first_kv_head on. A head's result is the same bit for bit. Since version 0.10. */
+    uint32_t first_kv_head;
+    uint32_t kv_head_count; /* see first_kv_head */
 } pc_attend_args;
 
 /* Attention of all rows of one layer, merged by log-sum-exp (Hydragen, section 3.1; RelayAttention,
@@ -246,11 +253,11 @@ typedef struct pc_attend_args {
  * library's, and is used again in the order of the streams.
  *
  * Returns PC_ERR_INVALID ("cpu" and a stream or PC_ATTEND_QUEUE, an address or a stream of another
- * device, among others), PC_ERR_UNSUPPORTED (a stream, sinks, chunks or a dtype of q or out of a
- * backend that takes none; a stream that is being captured), PC_ERR_NOMEM, PC_ERR_INTERNAL with
- * what CUDA says. After an error results are undefined, and part of the work may still be queued;
- * the plan can be used again. Faults of the device that come later are returned by the next
- * pc_attend or call of CUDA, as PC_ERR_DEAD: then only free what there is. */
+ * device, among others), PC_ERR_UNSUPPORTED (a stream, sinks, chunks, some of the heads or a dtype
+ * of q or out of a backend that takes none; a stream that is being captured), PC_ERR_NOMEM,
+ * PC_ERR_INTERNAL with what CUDA says. After an error results are undefined, and part of the work
+ * may still be queued; the plan can be used again. Faults of the device that come later are
+ * returned by the next pc_attend or call of CUDA, as PC_ERR_DEAD: then only free what there is. */
 PC_API pc_status pc_attend(pc_plan *plan, const pc_attend_args *args);
 
 enum { PC_MERGE_BASE2 = 1 }; /* LSEs are of base 2, as FlashInfer's; else natural ones */
@@ -288,7 +295,7 @@ PC_API pc_status pc_merge(const pc_merge_args *args);
     NULL, NULL}
 #define PC_ROPE_INIT {sizeof(pc_rope), 0, 0, 0, 0, NULL}
 #define PC_ATTEND_ARGS_INIT {sizeof(pc_attend_args), NULL, NULL, NULL, NULL, NULL, NULL, 0, 0, \
-    0, NULL, NULL, 0, 0, 0, 0, NULL, NULL, NULL, NULL}
+    0, NULL, NULL, 0, 0, 0, 0, NULL, NULL, NULL, NULL, 0, 0}
 #define PC_MERGE_ARGS_INIT {sizeof(pc_merge_args), NULL, NULL, 0, 0, 0, 0, 0, 0, NULL, NULL, 0}
 /* clang-format on */
 

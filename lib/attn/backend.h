@@ -45,7 +45,8 @@ enum {
     PC__PART_ACTIVATIONS = 1 << 4, /* PC__ACT_RELU_SQUARED, PC__ACT_CLAMPED */
     PC__PART_ROUTING = 1 << 5,     /* more than softmax over all experts and the largest k */
     PC__PART_LATENT = 1 << 6,      /* linear_heads, columns, plans of latent runs */
-    PC__PART_ALL = (1 << 7) - 1
+    PC__PART_SOME_HEADS = 1 << 7,  /* pc__attn_layer.kv_heads */
+    PC__PART_ALL = (1 << 8) - 1
 };
 
 typedef struct pc__backend_ops pc__backend_ops;
@@ -344,6 +345,10 @@ struct pc__backend_ops {
     pc_status (*attend_queued)(pc__backend *backend, const pc__queue *queue, pc__row_plan *plan,
                                const pc__attn_layer *layer, const pc__floats *q, pc__floats *out,
                                pc__floats *lse);
+    /* Marks the place behind all that is in the queue now. `await_mark` waits until the queue has
+     * come there and frees the mark; it returns a fault of the device. NULL: as attend_queued. */
+    pc_status (*mark_queue)(pc__backend *backend, const pc__queue *queue, void **out);
+    pc_status (*await_mark)(pc__backend *backend, void *mark);
     /* As pc__plan_map; prob is host memory. */
     pc_status (*attention_map)(pc__stream *stream, pc__row_plan *plan, const pc__attn_layer *layer,
                                const pc__floats *q, size_t row, const pc__floats *lse, float *prob);

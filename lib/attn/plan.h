@@ -52,6 +52,9 @@ typedef struct pc__attn_layer {
     const float *sinks;
     const pc__rotation
         *rope; /* rotates the query by (row position - start) of each span; NULL: none */
+    /* K/V heads [first_kv_head, first_kv_head + kv_heads) alone; kv_heads 0: all. q, out and lse
+     * then hold only their query heads; slopes and sinks are still those of all heads. */
+    int32_t first_kv_head, kv_heads;
     /* of pc__plan_attend: PC_DTYPE_BF16 or F16; F32, PC_DTYPE_DEFAULT: fp32 */
     uint32_t q_dtype, out_dtype;
 } pc__attn_layer;

@@ -108,9 +108,8 @@ static thread_scratch scratch_of(const pc__row_plan *plan, size_t index)
 
 static const pc__plan_tile *tile_of(const pc__plan_exec *exec, size_t item, size_t *head)
 {
-    size_t heads = (size_t)exec->plan->shape.kv_heads;
-    *head = item % heads;
-    return &exec->plan->tiles[exec->wave->first_tile + item / heads];
+    *head = exec->first_head + item % exec->heads;
+    return &exec->plan->tiles[exec->wave->first_tile + item / exec->heads];
 }
 
 static size_t rows_of(const pc__plan_exec *exec, const pc__plan_tile *tile)
@@ -151,7 +150,7 @@ static void add_pages(const pc__plan_exec *exec, light_work *b, size_t item, int
 
 static size_t items_of(const pc__plan_exec *exec)
 {
-    return exec->wave->tiles * (size_t)exec->plan->shape.kv_heads;
+    return exec->wave->tiles * exec->heads;
 }
 
 /* Claims the next item from the front; 0: none is left. */
@@ -301,20 +300,21 @@ static void merge_row(const pc__plan_exec *r, const thread_scratch *s, size_t ro
 {
     const pc__row_plan *plan = r->plan;
     size_t v = (size_t)plan->shape.v_dim, g = plan->group, first = plan->slot_first[row],
-           n = plan->slot_first[row + 1] - first;
+           n = plan->slot_first[row + 1] - first, skipped = r->first_head * g, heads = r->heads * g;
     float lse;
-    for (size_t h = 0; h < plan->heads; h++) {
+    for (size_t h = skipped; h < skipped + heads; h++) {
+        size_t vector = row * heads + h - skipped;
         for (size_t i = 0; i < n; i++) {
             size_t at = pc__state_at(r, h / g, plan->slots[first + i]) + h % g;
             s->states[i] = (pc__state){plan->acc + at * v, plan->m[at], plan->l[at]};
         }
         if (r->layer->sinks)
             s->states[n] = (pc__state){NULL, r->layer->sinks[h], 1.0f};
-        float *out = result_at(r, s, row * plan->heads + h);
+        float *out = result_at(r, s, vector);
         pc__merge_parts(n + (r->layer->sinks != NULL), s->states, v, out, &lse);
-        round_result(r, out, row * plan->heads + h);
+        round_result(r, out, vector);
         if (r->lse)
-            r->lse[row * plan->heads + h] = lse;
+            r->lse[vector] = lse;
     }
 }
 
@@ -352,8 +352,15 @@ static pc_status find_angles(pc__row_plan *plan, const pc__rotation *rope,
 pc_status pc__plan_attend(pc__row_plan *plan, const pc__attn_layer *layer, const void *q, void *out,
                           float *lse)
 {
-    pc__plan_exec r = {
-        .plan = plan, .layer = layer, .kernels = pc__kernels_get(), .q = q, .out = out, .lse = lse};
+    int32_t heads = layer->kv_heads ? layer->kv_heads : plan->shape.kv_heads;
+    pc__plan_exec r = {.plan = plan,
+                       .layer = layer,
+                       .kernels = pc__kernels_get(),
+                       .q = q,
+                       .out = out,
+                       .lse = lse,
+                       .first_head = (size_t)layer->first_kv_head,
+                       .heads = (size_t)heads};
     if (layer->rope && layer->rope->dims > plan->shape.k_dim)
         return pc__fail(PC_ERR_INVALID, "attention: %d RoPE dimensions, but heads have %d",
                         layer->rope->dims, plan->shape.k_dim);

@@ -28,7 +28,7 @@ static void load_queries(const pc__plan_exec *exec, const pc__plan_pair *pair, s
 {
     const pc__row_plan *plan = exec->plan;
     size_t k = (size_t)plan->shape.k_dim, g = plan->group;
-    size_t at = (pair->row * plan->heads + head * g) * k;
+    size_t at = (pair->row * exec->heads + head - exec->first_head) * g * k;
     const float *from = q, *cosine = NULL, *sine = NULL;
     const pc__rotation *rope = exec->angles ? exec->angles->rope : NULL;
     if (rope) {

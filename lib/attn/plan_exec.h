@@ -14,6 +14,7 @@ typedef struct pc__plan_exec {
     void *out;
     float *lse;
     const pc__plan_wave *wave;
+    size_t first_head, heads; /* K/V heads that are computed; q, out and lse hold theirs */
     /* claimed work items of the wave: from the front in the low half, from the back in the high
      * half */
     atomic_uint_fast64_t ends;

@@ -1,6 +1,7 @@
 /* pc_plan and pc_attend: plans over pages of the application. Checks all arguments, and owns copies
  * of the positions and RoPE objects. Where the backend does not see host memory, addresses of pages
  * and of activations are only handed on to it. */
+#include <promptcache/task.h>
 #include <promptcache/attend.h>
 #include <promptcache/bench.h>
 #include <math.h>
@@ -12,6 +13,7 @@
 #include "attn/pages.h"
 #include "attn/kv_pool.h"
 #include "base/options.h"
+#include "base/task.h"
 
 typedef struct owned_rope {
     pc__rotation rope;
@@ -25,7 +27,8 @@ typedef struct run_use {
 } run_use;
 
 struct pc_plan {
-    size_t references; /* the caller's, and one of each call that runs */
+    atomic_size_t references; /* the caller's, and one of each call or task that runs */
+    pc__task_link task;       /* its last one */
     pc_context *context;
     pc__backend *backend;
     pc_attend_shape shape;
@@ -47,7 +50,9 @@ static void ref_plan(pc_plan *plan)
     plan->references++;
 }
 
-PC__HOLDABLE(pc_plan, ref_plan, pc_plan_free)
+static void unref_plan(pc_plan *plan);
+
+PC__HOLDABLE(pc_plan, ref_plan, unref_plan)
 
 static pc_status copy_relative(const pc_run *run, size_t index, int64_t *to)
 {
@@ -375,7 +380,7 @@ pc_status pc_plan_new(pc_plan **out, pc_context *context, const pc_plan_args *ar
     return status;
 }
 
-void pc_plan_free(pc_plan *plan)
+static void unref_plan(pc_plan *plan)
 {
     if (!plan || --plan->references)
         return;
@@ -391,8 +396,15 @@ void pc_plan_free(pc_plan *plan)
     pc__free(&context->mem, plan->uses);
     pc__free(&context->mem, plan->relative);
     pc__free(&context->mem, plan->tables);
+    pc__task_unlink(&plan->task);
     pc__free(&context->mem, plan);
     pc__context_unref(context);
+}
+
+void pc_plan_free(pc_plan *plan)
+{
+    if (plan && pc__task_await(&plan->task))
+        unref_plan(plan);
 }
 
 static int same_rope(const pc__rotation *own, const pc_rope *other)
@@ -469,7 +481,8 @@ static int overlap(const void *a, size_t a_bytes, const void *b, size_t b_bytes)
 /* Queries are read again after results of other rows or spans are written. */
 static pc_status check_apart(const pc_plan *plan, const pc_attend_args *args)
 {
-    size_t vectors = plan->rows * (size_t)plan->shape.heads,
+    size_t group = (size_t)(plan->shape.heads / plan->shape.kv_heads),
+           vectors = plan->rows * args->kv_head_count * group,
            q = vectors * (size_t)plan->shape.k_dim * pc__dtype_bytes(args->q_dtype),
            out = vectors * (size_t)plan->shape.v_dim * pc__dtype_bytes(args->out_dtype),
            lse = args->lse ? vectors * sizeof(float) : 0;
@@ -497,14 +510,19 @@ static pc_status read_dtype(const pc_plan *plan, const char *name, uint32_t *dty
 /* What other backends need beyond that. */
 static pc_status check_layer_parts(const pc_plan *plan, const pc_attend_args *args)
 {
-    uint32_t lacks = ((args->sinks ? (uint32_t)PC__PART_SINKS : 0)
-                      | (args->chunk ? (uint32_t)PC__PART_CHUNKS : 0))
-                     & ~plan->backend->parts;
-    if (!lacks)
-        return PC_OK;
-    return pc__fail(PC_ERR_UNSUPPORTED, "pc_attend: backend '%s' does not have %s",
-                    plan->backend->ops->name,
-                    lacks & (uint32_t)PC__PART_SINKS ? "sinks" : "chunks");
+    const struct {
+        int asked;
+        uint32_t part;
+        const char *name;
+    } parts[] = {{args->sinks != NULL, PC__PART_SINKS, "sinks"},
+                 {args->chunk != 0, PC__PART_CHUNKS, "chunks"},
+                 {args->kv_head_count < (uint32_t)plan->shape.kv_heads, PC__PART_SOME_HEADS,
+                  "calls of some heads"}};
+    for (size_t i = 0; i < sizeof parts / sizeof *parts; i++)
+        if (parts[i].asked && !(plan->backend->parts & parts[i].part))
+            return pc__fail(PC_ERR_UNSUPPORTED, "pc_attend: backend '%s' does not have %s",
+                            plan->backend->ops->name, parts[i].name);
+    return PC_OK;
 }
 
 static pc_status check_far(const pc_plan *plan, const pc_attend_args *args)
@@ -527,6 +545,17 @@ static pc_status check_far(const pc_plan *plan, const pc_attend_args *args)
     return check_layer_parts(plan, args);
 }
 
+static pc_status read_heads(const pc_plan *plan, pc_attend_args *args)
+{
+    uint32_t heads = (uint32_t)plan->shape.kv_heads;
+    if (args->first_kv_head >= heads || args->kv_head_count > heads - args->first_kv_head)
+        return pc__fail(PC_ERR_INVALID, "pc_attend: %u K/V heads from %u on, but the plan has %u",
+                        args->kv_head_count, args->first_kv_head, heads);
+    if (!args->kv_head_count)
+        args->kv_head_count = heads - args->first_kv_head;
+    return PC_OK;
+}
+
 static pc_status attend_far(pc_plan *plan, const pc__attn_layer *layer, const pc_attend_args *args)
 {
     const pc__backend_ops *ops = plan->backend->ops;
@@ -543,40 +572,195 @@ static pc_status attend_far(pc_plan *plan, const pc__attn_layer *layer, const pc
     return status;
 }
 
+/* A call whose arguments are checked. */
+typedef struct attend_call {
+    pc_plan *plan;
+    pc__attn_layer layer;
+    pc_attend_args args;
+} attend_call;
+
+static pc_status check_attend(const pc_plan *plan, pc_attend_args *args)
+{
+    PC__TRY_RETURN(pc__check_flags("pc_attend_args", args->flags, PC_ATTEND_QUEUE));
+    PC__TRY_RETURN(read_dtype(plan, "q_dtype", &args->q_dtype));
+    PC__TRY_RETURN(read_dtype(plan, "out_dtype", &args->out_dtype));
+    PC__TRY_RETURN(read_heads(plan, args));
+    if (args->window < 0 || args->chunk < 0 || !(args->soft_cap >= 0.0f)
+        || !isfinite(args->soft_cap) || !isfinite(args->scale))
+        return pc__fail(PC_ERR_INVALID, "pc_attend: window %lld, chunk %lld, soft cap %g, scale %g",
+                        (long long)args->window, (long long)args->chunk, (double)args->soft_cap,
+                        (double)args->scale);
+    PC__TRY_RETURN(check_numbers("slopes", args->slopes, plan->shape.heads));
+    PC__TRY_RETURN(check_numbers("sinks", args->sinks, plan->shape.heads));
+    PC__TRY_RETURN(check_far(plan, args));
+    return check_apart(plan, args);
+}
+
+/* Checks the arguments, and gives the plan its pages of this layer. */
+static pc_status read_attend(attend_call *call, pc_plan *plan, const pc_attend_args *args)
+{
+    pc_attend_args *read = &call->args;
+    pc__attn_layer *layer = &call->layer;
+    *call = (attend_call){.plan = plan};
+    PC__TRY_RETURN(pc__options_read(read, sizeof *read, PC__V1_SIZE(pc_attend_args, v_scales), args,
+                                    "pc_attend_args"));
+    if (!plan || !args || !read->q || !read->out)
+        return pc__fail(PC_ERR_INVALID, "pc_attend: plan, args, q or out is NULL");
+    PC__TRY_RETURN(pc__task_check(&plan->task, "pc_attend", "the plan"));
+    PC__TRY_RETURN(check_attend(plan, read));
+    PC__TRY_RETURN(set_pages(plan, read));
+    if (read->rope)
+        PC__TRY_RETURN(find_rope(plan, read->rope, &layer->rope));
+    layer->heads = plan->shape.heads;
+    layer->first_kv_head = (int32_t)read->first_kv_head;
+    layer->kv_heads = (int32_t)read->kv_head_count;
+    layer->window = read->window < 4 * PC__FARTHEST ? read->window : 0;
+    layer->scale = read->scale == 0.0f ? 1.0f / sqrtf((float)plan->shape.k_dim) : read->scale;
+    layer->soft_cap = read->soft_cap;
+    layer->slopes = read->slopes;
+    layer->sinks = read->sinks;
+    layer->q_dtype = read->q_dtype;
+    layer->out_dtype = read->out_dtype;
+    layer->chunk = read->chunk < 2 * PC__FARTHEST ? read->chunk : 2 * PC__FARTHEST;
+    return PC_OK;
+}
+
+static pc_status run_attend(const attend_call *call)
+{
+    const pc_attend_args *args = &call->args;
+    return pc__host_sees(call->plan->backend)
+               ? pc__plan_attend(call->plan->plan, &call->layer, args->q, args->out, args->lse)
+               : attend_far(call->plan, &call->layer, args);
+}
+
 pc_status pc_attend(pc_plan *plan, const pc_attend_args *args)
 {
     PC__HOLD(pc_plan, plan);
-    pc_attend_args read;
-    pc__attn_layer layer = {0};
-    PC__TRY_RETURN(pc__options_read(&read, sizeof read, PC__V1_SIZE(pc_attend_args, v_scales), args,
-                                    "pc_attend_args"));
-    if (!plan || !args || !read.q || !read.out)
-        return pc__fail(PC_ERR_INVALID, "pc_attend: plan, args, q or out is NULL");
-    PC__TRY_RETURN(pc__check_flags("pc_attend_args", read.flags, PC_ATTEND_QUEUE));
-    PC__TRY_RETURN(read_dtype(plan, "q_dtype", &read.q_dtype));
-    PC__TRY_RETURN(read_dtype(plan, "out_dtype", &read.out_dtype));
-    if (read.window < 0 || read.chunk < 0 || !(read.soft_cap >= 0.0f) || !isfinite(read.soft_cap)
-        || !isfinite(read.scale))
-        return pc__fail(PC_ERR_INVALID, "pc_attend: window %lld, chunk %lld, soft cap %g, scale %g",
-                        (long long)read.window, (long long)read.chunk, (double)read.soft_cap,
-                        (double)read.scale);
-    PC__TRY_RETURN(check_numbers("slopes", read.slopes, plan->shape.heads));
-    PC__TRY_RETURN(check_numbers("sinks", read.sinks, plan->shape.heads));
-    PC__TRY_RETURN(check_far(plan, &read));
-    PC__TRY_RETURN(check_apart(plan, &read));
-    PC__TRY_RETURN(set_pages(plan, &read));
-    if (read.rope)
-        PC__TRY_RETURN(find_rope(plan, read.rope, &layer.rope));
-    layer.heads = plan->shape.heads;
-    layer.window = read.window < 4 * PC__FARTHEST ? read.window : 0;
-    layer.scale = read.scale == 0.0f ? 1.0f / sqrtf((float)plan->shape.k_dim) : read.scale;
-    layer.soft_cap = read.soft_cap;
-    layer.slopes = read.slopes;
-    layer.sinks = read.sinks;
-    layer.q_dtype = read.q_dtype;
-    layer.out_dtype = read.out_dtype;
-    layer.chunk = read.chunk < 2 * PC__FARTHEST ? read.chunk : 2 * PC__FARTHEST;
-    return pc__host_sees(plan->backend)
-               ? pc__plan_attend(plan->plan, &layer, read.q, read.out, read.lse)
-               : attend_far(plan, &layer, &read);
+    attend_call call;
+    PC__TRY_RETURN(read_attend(&call, plan, args));
+    return run_attend(&call);
+}
+
+/* ------------------------------------------------------------------ tasks */
+
+typedef struct attend_work {
+    attend_call call;
+    float *numbers; /* copies of the caller's, or NULL */
+} attend_work;
+
+static pc_status run_work(void *work)
+{
+    return run_attend(&((attend_work *)work)->call);
+}
+
+static void end_work(void *work)
+{
+    attend_work *w = work;
+    pc__free(&w->call.plan->context->mem, w->numbers);
+    unref_plan(w->call.plan);
+}
+
+/* Of runs that the library computes itself. */
+static const pc__task_kind attend_kind = {sizeof(attend_work), run_work, end_work};
+
+/* Replaces numbers of the caller by a copy. */
+static void copy_numbers(const float **numbers, int32_t count, float **room)
+{
+    if (!*numbers)
+        return;
+    memcpy(*room, *numbers, (size_t)count * sizeof **room);
+    *numbers = *room;
+    *room += count;
+}
+
+static pc_status copy_call(attend_work *w, const attend_call *call)
+{
+    pc_plan *plan = call->plan;
+    const pc_attend_shape *shape = &plan->shape;
+    size_t most = 2 * (size_t)shape->heads + 2 * (size_t)shape->kv_heads;
+    float *room = w->numbers = pc__alloc(&plan->context->mem, most * sizeof *room);
+    if (!room)
+        return PC_ERR_NOMEM;
+    w->call = *call;
+    copy_numbers(&w->call.layer.slopes, shape->heads, &room);
+    copy_numbers(&w->call.layer.sinks, shape->heads, &room);
+    copy_numbers(&plan->pool.k_scales, shape->kv_heads, &room);
+    copy_numbers(&plan->pool.v_scales, shape->kv_heads, &room);
+    return PC_OK;
+}
+
+/* Work that is queued on a device: the task only waits for a mark behind it, and needs no plan. */
+typedef struct queued_work {
+    pc__backend *backend; /* that of the task's context */
+    void *mark;
+} queued_work;
+
+static pc_status await_queued(void *work)
+{
+    const queued_work *w = work;
+    return w->backend->ops->await_mark(w->backend, w->mark);
+}
+
+static void end_queued(void *work)
+{
+    (void)work; /* the mark is gone */
+}
+
+static const pc__task_kind queued_kind = {sizeof(queued_work), await_queued, end_queued};
+
+static pc_status start_queued(pc_task **out, attend_call *call)
+{
+    pc__backend *backend = call->plan->backend;
+    const pc__queue queue = {call->args.stream, 0};
+    pc_task *task;
+    PC__TRY_RETURN(pc__task_new(&task, call->plan->context, &queued_kind));
+    queued_work *work = pc__task_work(task);
+    work->backend = backend;
+    call->args.flags |= PC_ATTEND_QUEUE;
+    pc_status status = run_attend(call);
+    if (status >= 0)
+        status = backend->ops->mark_queue(backend, &queue, &work->mark);
+    if (status < 0) {
+        pc__task_drop(task);
+        return status;
+    }
+    *out = task;
+    pc__task_start(task);
+    return PC_OK;
+}
+
+/* Returns PC_OK with the plan given to the task. */
+static pc_status start_attend(pc_task **out, attend_call *call)
+{
+    pc_plan *plan = call->plan;
+    pc_task *task;
+    if (pc__task_here(&plan->task))
+        return pc__fail(PC_ERR_STATE, "pc_attend_async: a call of the plan is under way");
+    PC__TRY_RETURN(pc__task_new(&task, plan->context, &attend_kind));
+    pc_status status = copy_call(pc__task_work(task), call);
+    if (status < 0) {
+        pc__task_drop(task);
+        return status;
+    }
+    pc__task_link_to(&plan->task, task);
+    *out = task; /* a callback may free it */
+    pc__task_start(task);
+    return PC_OK;
+}
+
+pc_status pc_attend_async(pc_task **out, pc_plan *plan, const pc_attend_args *args)
+{
+    attend_call call;
+    if (!out)
+        return pc__fail(PC_ERR_INVALID, "pc_attend_async: out is NULL");
+    *out = NULL;
+    if (plan)
+        ref_plan(plan); /* not PC__HOLD: once the task runs, the plan is the task's */
+    pc_status status = read_attend(&call, plan, args);
+    int queues = status >= 0 && plan->backend->ops->attend_queued != NULL;
+    if (status >= 0)
+        status = queues ? start_queued(out, &call) : start_attend(out, &call);
+    if (status < 0 || queues)
+        unref_plan(plan);
+    return status;
 }

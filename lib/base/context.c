@@ -10,6 +10,7 @@
 
 #include "base/environment.h"
 #include "base/process.h"
+#include "base/task.h"
 #include "base/threads.h"
 
 static uint32_t usable_cores(void)
@@ -122,6 +123,7 @@ void pc__context_unref(pc_context *context)
     if (context && atomic_fetch_sub_explicit(&context->references, 1, memory_order_acq_rel) == 1) {
         pc_allocator mem = context->mem;
         void *next;
+        pc__runners_free(atomic_load(&context->runners));
         if (context->free_backend && may_free_backend(context))
             context->free_backend(context->backend);
         pc__pool_free(context->pool);

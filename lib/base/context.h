@@ -32,6 +32,7 @@ struct pc_context {
     atomic_size_t work_next;
     _Atomic(const struct pc__cost_table *) costs; /* attn/costs.h; NULL: not read yet */
     _Atomic(void *) own_costs; /* blocks to free; each begins with a pointer to the next */
+    _Atomic(struct pc__runners *) runners; /* base/task.h; NULL: there was no task */
 };
 
 /* attn/backend.c: opens the backend. Weak: unit tests of this folder do without backends. */

@@ -7,6 +7,7 @@
 #include "base/threads.h"
 
 #include <sched.h>
+#include <signal.h>
 
 #include "base/process.h"
 
@@ -92,6 +93,16 @@ static void next_epoch(pc__thread_pool *pool)
     atomic_fetch_add_explicit(&pool->epoch, 1, memory_order_release);
     pthread_cond_broadcast(&pool->wake);
     pthread_mutex_unlock(&pool->lock);
+}
+
+int pc__thread_start(pthread_t *id, void *(*body)(void *arg), void *arg)
+{
+    sigset_t all, before;
+    sigfillset(&all);
+    pthread_sigmask(SIG_SETMASK, &all, &before);
+    int error = pthread_create(id, NULL, body, arg);
+    pthread_sigmask(SIG_SETMASK, &before, NULL);
+    return !error;
 }
 
 void pc__mutex_init(pthread_mutex_t *mutex, int type)

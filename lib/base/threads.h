@@ -13,6 +13,10 @@
 void pc__parallel(const pc_context *context, size_t n, void (*body)(void *arg, size_t i),
                   void *arg);
 
+/* Starts a thread that blocks all signals: those are the application's. 0: it could not be started.
+ */
+int pc__thread_start(pthread_t *id, void *(*body)(void *arg), void *arg);
+
 /* A mutex of a type, such as PTHREAD_MUTEX_RECURSIVE. */
 void pc__mutex_init(pthread_mutex_t *mutex, int type);
 

@@ -52,6 +52,7 @@ void pc__batch_unref(pc_batch *batch)
     part(batch); /* from those that a call has added after the batch was freed */
     pc__free(&model->context->mem, batch->members.items);
     pc__free(&model->context->mem, batch->members.changed);
+    pc__task_unlink(&batch->task);
     pc__free(&model->context->mem, batch);
     pc__model_unref(model);
 }
@@ -59,7 +60,7 @@ void pc__batch_unref(pc_batch *batch)
 /* Its sequences leave at once, also within a step. */
 void pc_batch_free(pc_batch *batch)
 {
-    if (!batch)
+    if (!batch || !pc__task_await(&batch->task))
         return;
     part(batch);
     pc__batch_unref(batch);
@@ -72,6 +73,8 @@ pc_status pc_batch_add(pc_batch *batch, pc_sequence *sequence)
     pc__batch_members *m;
     if (!batch || !sequence)
         return pc__fail(PC_ERR_INVALID, "pc_batch_add: batch or sequence is NULL");
+    PC__TRY_RETURN(pc__task_check(&batch->task, "pc_batch_add", "the batch"));
+    PC__TRY_RETURN(pc__task_check(&sequence->task, "pc_batch_add", "the sequence"));
     if (sequence->model != batch->model)
         return pc__fail(PC_ERR_MISMATCH, "pc_batch_add: the sequence is of another model");
     if (sequence->members)
@@ -88,6 +91,8 @@ pc_status pc_batch_add(pc_batch *batch, pc_sequence *sequence)
     m->items[m->count++] = sequence;
     sequence->members = m;
     sequence->changed = 0;
+    if (pc__task_here(&batch->task))
+        pc__task_link_to(&sequence->task, batch->task.task);
     return PC_OK;
 }
 
@@ -95,6 +100,8 @@ pc_status pc_batch_remove(pc_batch *batch, pc_sequence *sequence)
 {
     if (!batch || !sequence)
         return pc__fail(PC_ERR_INVALID, "pc_batch_remove: batch or sequence is NULL");
+    PC__TRY_RETURN(pc__task_check(&batch->task, "pc_batch_remove", "the batch"));
+    PC__TRY_RETURN(pc__task_check(&sequence->task, "pc_batch_remove", "the sequence"));
     if (sequence->members != &batch->members)
         return pc__fail(PC_ERR_NOT_FOUND, "pc_batch_remove: the sequence is not in this batch");
     pc__sequence_leave(sequence);
@@ -300,12 +307,16 @@ static void let_oldest_first(step *st)
 }
 
 /* A callback may have moved a sequence here from a batch whose step is under way. */
-static int any_steps(const pc_batch *batch)
+pc_status pc__batch_check(const pc_batch *batch, const char *call)
 {
-    for (size_t i = 0; i < batch->members.count; i++)
-        if (batch->members.items[i]->stepping)
-            return 1;
-    return 0;
+    PC__TRY_RETURN(pc__task_check(&batch->task, call, "the batch"));
+    for (size_t i = 0; i < batch->members.count; i++) {
+        const pc_sequence *s = batch->members.items[i];
+        PC__TRY_RETURN(pc__task_check(&s->task, call, "a sequence of the batch"));
+        if (s->stepping)
+            return pc__fail(PC_ERR_STATE, "%s: a step of a sequence is under way", call);
+    }
+    return PC_OK;
 }
 
 /* Work memory of a step of `count` sequences. */
@@ -385,8 +396,7 @@ pc_status pc_batch_step(pc_batch *batch)
     pc_status status;
     if (!batch)
         return pc__fail(PC_ERR_INVALID, "pc_batch_step: batch is NULL");
-    if (any_steps(batch))
-        return pc__fail(PC_ERR_STATE, "pc_batch_step: a step of a sequence is under way");
+    PC__TRY_RETURN(pc__batch_check(batch, "pc_batch_step"));
     batch->members.changed_count = 0;
     if (!pc__any_sequence_runs(batch->members.items, batch->members.count))
         return PC_END;
@@ -407,7 +417,8 @@ pc_status pc_batch_step(pc_batch *batch)
 
 pc_sequence *const *pc_batch_changed(const pc_batch *batch, size_t *count)
 {
+    int there = batch && !pc__task_has(&batch->task);
     if (count)
-        *count = batch ? batch->members.changed_count : 0;
-    return batch ? batch->members.changed : NULL;
+        *count = there ? batch->members.changed_count : 0;
+    return there ? batch->members.changed : NULL;
 }

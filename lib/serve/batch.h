@@ -3,10 +3,11 @@
 #define PC_SERVE_BATCH_H
 
 #include <promptcache/batch.h>
+#include "base/task.h"
 #include "serve/sequence.h"
 
 struct pc_batch {
-    size_t references; /* the caller's, and one of each call that runs */
+    atomic_size_t references; /* the caller's, and one of each call or task that runs */
     pc_model *model;
     uint32_t max_sequences;
     uint32_t step_tokens; /* as pc_batch_options */
@@ -16,8 +17,11 @@ struct pc_batch {
      * them; 0: not yet. */
     double decode_seconds, token_seconds;
     pc__batch_members members;
+    pc__task_link task; /* its last one */
 };
 
+/* PC_ERR_STATE: a task has the batch or one of its sequences, or a step of one is under way. */
+pc_status pc__batch_check(const pc_batch *batch, const char *call);
 void pc__batch_ref(pc_batch *batch);
 void pc__batch_unref(pc_batch *batch); /* NULL does nothing */
 PC__HOLDABLE(pc_batch, pc__batch_ref, pc__batch_unref)

@@ -84,6 +84,7 @@ pc_status pc_batch_get_stats(const pc_batch *batch, pc_batch_stats *stats)
     pc_status status = PC_OK;
     if (!batch || !stats)
         return pc__fail(PC_ERR_INVALID, "pc_batch_get_stats: batch or stats is NULL");
+    PC__TRY_RETURN(pc__task_check(&batch->task, "pc_batch_get_stats", "the batch"));
     v.mem = &batch->model->context->mem;
     sum.sequences = batch->members.count;
     for (size_t i = 0; i < batch->members.count; i++) {

@@ -132,6 +132,7 @@ void pc__sequence_unref(pc_sequence *s)
     sample_counter_unref(s->mem, s->counter);
     pc__free(s->mem, s->tokens);
     pc__free(s->mem, s->logits);
+    pc__task_unlink(&s->task);
     pc__free(s->mem, s);
     pc__cache_unref(cache);
     pc_prompt_free(prompt); /* last: it holds the model */
@@ -141,6 +142,10 @@ void pc__sequence_unref(pc_sequence *s)
 void pc_sequence_free(pc_sequence *s)
 {
     if (!s)
+        return;
+    if (pc__task_has(&s->task))
+        atomic_store_explicit(&s->cancel, 1, memory_order_relaxed);
+    if (!pc__task_await(&s->task))
         return;
     pc__sequence_leave(s);
     s->freed = 1;
@@ -649,30 +654,36 @@ done:
 
 const int32_t *pc_sequence_tokens(const pc_sequence *sequence, size_t *count)
 {
+    int there = sequence && !pc__task_has(&sequence->task);
     if (count)
-        *count = sequence ? sequence->count : 0;
-    return sequence ? sequence->tokens : NULL;
+        *count = there ? sequence->count : 0;
+    return there ? sequence->tokens : NULL;
 }
 
 const char *pc_sequence_text(const pc_sequence *sequence, size_t *size)
 {
+    int there = sequence && !pc__task_has(&sequence->task);
     if (size)
-        *size = sequence ? sequence->text.final : 0;
-    return sequence && sequence->text.text.data ? sequence->text.text.data : "";
+        *size = there ? sequence->text.final : 0;
+    return there && sequence->text.text.data ? sequence->text.text.data : "";
 }
 
 uint32_t pc_sequence_finish(const pc_sequence *sequence)
 {
-    return sequence ? sequence->finish : PC_FINISH_NONE;
+    return sequence && !pc__task_has(&sequence->task) ? sequence->finish : PC_FINISH_NONE;
 }
 
 pc_status pc_sequence_error(const pc_sequence *sequence, const char **text)
 {
+    if (text)
+        *text = "";
+    if (sequence)
+        PC__TRY_RETURN(pc__task_check(&sequence->task, "pc_sequence_error", "the sequence"));
     int failed = sequence
                  && (sequence->finish == PC_FINISH_ERROR
                      || sequence->finish == PC_FINISH_CANCELLED);
-    if (text)
-        *text = failed ? sequence->error.text : "";
+    if (text && failed)
+        *text = sequence->error.text;
     return failed ? pc__fail(sequence->error.status, "%s", sequence->error.text) : PC_OK;
 }
 
@@ -688,6 +699,7 @@ pc_status pc_sequence_get_stats(const pc_sequence *sequence, pc_stats *stats)
 {
     if (!sequence || !stats)
         return pc__fail(PC_ERR_INVALID, "pc_sequence_get_stats: sequence or stats is NULL");
+    PC__TRY_RETURN(pc__task_check(&sequence->task, "pc_sequence_get_stats", "the sequence"));
     return pc__result_write(stats, PC__V1_SIZE(pc_stats, tokens_uncached), &sequence->stats,
                             sizeof sequence->stats, "pc_stats");
 }

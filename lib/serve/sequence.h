@@ -8,6 +8,7 @@
 #define PC_SERVE_SEQUENCE_H
 
 #include <promptcache/sampling.h>
+#include "base/task.h"
 #include "serve/generate.h"
 #include "serve/logprobs.h"
 #include "serve/placed_prompt.h"
@@ -36,8 +37,8 @@ typedef struct pc__kept_error {
 } pc__kept_error;
 
 struct pc_sequence {
-    size_t references; /* the caller's, and one of each call that runs */
-    int freed;         /* the caller has freed it: no callback of it is called any more */
+    atomic_size_t references; /* the caller's, and one of each call or task that runs */
+    int freed;                /* the caller has freed it: no callback of it is called any more */
     const pc_allocator *mem;
     pc_prompt *prompt;
     pc_model *model; /* the prompt's */
@@ -71,7 +72,8 @@ struct pc_sequence {
     int changed;                /* by the last step of its batch */
     pc__batch_members *members; /* of its batch; NULL: it is in none */
     int stepping;               /* a step of its batch, or a push, is under way */
-    atomic_int cancel;          /* set by any thread. Last: a copy leaves it out */
+    atomic_int cancel;          /* set by any thread. A copy leaves out this and what follows */
+    pc__task_link task;         /* the last one that has it */
 };
 
 void pc__sequence_ref(pc_sequence *sequence);

@@ -27,6 +27,7 @@ size_t pc__sequence_rows(const pc_sequence *s, pc_step_row *rows)
 
 pc_status pc__sequence_check(pc_sequence *s, int placed, const char *call)
 {
+    PC__TRY_RETURN(pc__task_check(&s->task, call, "the sequence"));
     if (s->stepping) /* its states and its tokens may differ now */
         return pc__fail(PC_ERR_STATE, "%s: a step of the sequence is under way", call);
     if (s->error.status <= PC_ERR_DEAD)
@@ -321,7 +322,7 @@ pc_status pc_sequence_truncate(pc_sequence *s, size_t count)
 
 const float *pc_sequence_logits(const pc_sequence *sequence, size_t *count)
 {
-    int there = sequence && sequence->has_logits;
+    int there = sequence && !pc__task_has(&sequence->task) && sequence->has_logits;
     if (count)
         *count = there ? (size_t)sequence->model->info.vocab : 0;
     return there ? sequence->logits : NULL;

@@ -2,7 +2,6 @@
 #include "store/io_threads.h"
 
 #include <pthread.h>
-#include <signal.h>
 #include <time.h>
 #ifdef __linux__
 #include <sys/resource.h>
@@ -12,6 +11,7 @@
 
 #include "base/clock.h"
 #include "base/process.h"
+#include "base/threads.h"
 
 enum { MAX_QUEUED = 8192, LOWEST_PRIORITY = 19 };
 static const double IO_PATIENCE = 1.0; /* seconds that a write waits for a pause of the requests */
@@ -216,22 +216,17 @@ static void *thread_main(void *arg)
     return NULL;
 }
 
-/* These threads block all signals: those are the application's. */
 static pc_status start_threads(pc__io *io)
 {
-    sigset_t all, before;
     pc_status status = PC_OK;
-    sigfillset(&all);
-    pthread_sigmask(SIG_SETMASK, &all, &before);
     for (uint32_t i = 0; i < io->threads && status >= 0; i++) {
         io->workers[i] = (worker){.io = io, .index = i};
-        if (pthread_create(&io->workers[i].id, NULL, thread_main, &io->workers[i]))
+        if (!pc__thread_start(&io->workers[i].id, thread_main, &io->workers[i]))
             status = pc__fail(PC_ERR_NOMEM, "cache: I/O thread %u of %u could not be started",
                               i + 1, io->threads);
         else
             io->started++;
     }
-    pthread_sigmask(SIG_SETMASK, &before, NULL);
     return status;
 }
 

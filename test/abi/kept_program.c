@@ -1,4 +1,4 @@
-/* A program of release 0.9, kept as a binary (released/, keep_program.sh) and run by every later
+/* A program of a release, kept as a binary (released/, keep_program.sh) and run by every later
  * library. It gives each kind of struct and array to the library, as a program of that release has
  * them, and knows what must come back. Catches: a later library that reads or writes the structs,
  * arrays, callbacks or results of an earlier program in another way.
@@ -6,6 +6,7 @@
  * usage: kept_program MODEL FOLDER */
 #include <promptcache.h>
 #include <promptcache/admin.h>
+#include <promptcache/task.h>
 #include <promptcache/attend.h>
 #include <promptcache/batch.h>
 #include <promptcache/cache.h>
@@ -188,6 +189,19 @@ static void answer_modules(void)
     pc_schema_free(schema);
 }
 
+static pc_status step_as_task(pc_batch *batch)
+{
+    pc_task *task;
+    int32_t fd;
+    MUST(pc_batch_step_async(&task, batch));
+    MUST(pc_task_fd(task, &fd));
+    SAME(fd >= 0);
+    pc_status status = pc_task_wait(task, INFINITY);
+    MUST(status);
+    pc_task_free(task);
+    return status;
+}
+
 static void sequences(void)
 {
     pc_generate_options options = PC_GENERATE_OPTIONS_INIT;
@@ -218,7 +232,7 @@ static void sequences(void)
     MUST(pc_sequence_push(copy, ids, 3));
     MUST(pc_batch_add(batch, copy));
     MUST(pc_sequence_truncate(first, 2));
-    while (pc_batch_step(batch) == PC_OK)
+    while (step_as_task(batch) == PC_OK)
         ;
     MUST(pc_batch_get_stats(batch, &stats));
     SAME(stats.sequences == 2 && !stats.running);
@@ -368,6 +382,29 @@ static void other_runtimes(void)
     SAME(!memcmp(states, back, sizeof states));
 }
 
+/* One head after the other, as tasks: what the call of all has given. */
+static void attend_in_parts(pc_plan *plan, const pc_attend_args *all)
+{
+    float q[2][DIM], out[2][DIM], lse[2];
+    pc_task *task;
+    for (uint32_t h = 0; h < HEADS; h++) {
+        pc_attend_args args = *all;
+        for (size_t r = 0; r < 2; r++)
+            memcpy(q[r], (const float *)all->q + (r * HEADS + h) * DIM, sizeof q[r]);
+        args.q = q;
+        args.out = out;
+        args.lse = lse;
+        args.first_kv_head = h;
+        args.kv_head_count = 1;
+        MUST(pc_attend_async(&task, plan, &args));
+        MUST(pc_task_wait(task, INFINITY));
+        pc_task_free(task);
+        for (size_t r = 0; r < 2; r++)
+            SAME(!memcmp(out[r], (const float *)all->out + (r * HEADS + h) * DIM, sizeof out[r])
+                 && lse[r] == all->lse[r * HEADS + h]);
+    }
+}
+
 static void attention(void)
 {
     static _Alignas(64) unsigned char pages[1 << 16];
@@ -425,6 +462,7 @@ static void attention(void)
         attend.out = out[kind];
         attend.lse = lse[kind][0];
         MUST(pc_attend(plan, &attend));
+        attend_in_parts(plan, &attend);
         pc_plan_free(plan);
     }
     SAME(!memcmp(out[0], out[1], sizeof out[0]) && !memcmp(lse[0], lse[1], sizeof lse[0]));
@@ -468,6 +506,6 @@ int main(int argc, char **argv)
     pc_model_free(model);
     pc_context_free(context);
     SAME(allocated == 0 && events > 0);
-    puts("a program of release 0.9 runs");
+    printf("a program of release %d.%d runs\n", PC_VERSION_MAJOR, PC_VERSION_MINOR);
     return 0;
 }

@@ -220,6 +220,8 @@ class _File:
                     fields.append({**field, "comment": own, "heading": head})
             self.put("struct", struct[1], comment, fields=fields,
                      typedef=text.startswith("typedef"))
+        elif alone and not text.startswith("typedef"):
+            pass  # of another header
         elif alone:
             self.put("handle", alone[1], comment, typedef=text.startswith("typedef"))
         elif alias:

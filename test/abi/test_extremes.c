@@ -12,6 +12,7 @@
  * caller's struct. */
 #include <promptcache.h>
 #include <promptcache/admin.h>
+#include <promptcache/task.h>
 #include <promptcache/attend.h>
 #include <promptcache/batch.h>
 #include <promptcache/bench.h>
@@ -276,7 +277,8 @@ static void *object_for(const call *c, const char *type)
                  {"pc_model *", MODEL},
                  {"pc_model_file *", FILE_OF_MODEL},
                  {"pc_schema_builder *", SCHEMA_BUILDER},
-                 {"pc_prompt_builder *", PROMPT_BUILDER}};
+                 {"pc_prompt_builder *", PROMPT_BUILDER},
+                 {"pc_task *", TASK}};
     const char *plain = strncmp(type, "const ", 6) ? type : type + 6;
     if (!strcmp(plain, "pc_model *"))
         return every_object[is_native(c->name) ? NATIVE : MODEL];
@@ -361,7 +363,8 @@ static void free_made(const call *c, const value *v)
                  {"pc_folder **", FOLDER},
                  {"pc_model_file **", FILE_OF_MODEL},
                  {"pc_schema_builder **", SCHEMA_BUILDER},
-                 {"pc_prompt_builder **", PROMPT_BUILDER}};
+                 {"pc_prompt_builder **", PROMPT_BUILDER},
+                 {"pc_task **", TASK}};
     for (int p = 0; p < c->count; p++)
         for (size_t i = 0; v[p].p && i < sizeof table / sizeof *table; i++)
             if (!strcmp(c->params[p].type, table[i].type)) {
@@ -573,7 +576,8 @@ static void try_call(const call *c)
         return;
     every_make(BIT(MODEL) | BIT(NATIVE) | BIT(CACHE) | BIT(SCHEMA) | BIT(PROMPT) | BIT(FIRST)
                | BIT(BATCH) | BIT(SEGMENT) | BIT(WRAPPED) | BIT(PLAN) | BIT(SYSTEMS) | BIT(FOLDER)
-               | BIT(MEMO) | BIT(FILE_OF_MODEL) | BIT(SCHEMA_BUILDER) | BIT(PROMPT_BUILDER));
+               | BIT(MEMO) | BIT(FILE_OF_MODEL) | BIT(SCHEMA_BUILDER) | BIT(PROMPT_BUILDER)
+               | BIT(TASK));
     every_next_folder();
     all_valid(c, v);
     check_result(c, "nothing", call_with(c, v), NULL);

@@ -5,6 +5,9 @@
  * a plan that cannot be used after an error; a failed call of the runtime or a fault of the device
  * that is not reported, or leaves something behind; arguments that kernels cannot take. The caller
  * is this test: it has memory and streams of its own. PC_TEST_LONG=1: every failure. */
+#include <math.h>
+#include <promptcache/task.h>
+
 #include "attend_caller.h"
 
 enum { LAYERS = 3 };
@@ -133,6 +136,42 @@ static void one_plan(uint64_t seed)
     caller_close(&at);
 }
 
+/* Layers of one plan as tasks, before any of them has run. The last one's is done behind all. */
+static void tasks(uint64_t seed)
+{
+    static caller_layer layers[LAYERS];
+    pc_task *done[LAYERS];
+    caller at;
+    open_place(&at, seed, 200);
+    for (int l = 0; l < LAYERS; l++)
+        caller_open_layer(&layers[l], seed + (uint64_t)l, CALLER_SHORT, PC_DTYPE_F32);
+    pc_plan *plan = caller_plan(at.cuda, &layers[0]);
+    if (!pc_cuda_real())
+        pc_fake_hold(1);
+    for (int l = 0; l < LAYERS; l++) {
+        pc_attend_args args = caller_args(&layers[l], at.queue[0]);
+        args.flags = l % 2 ? PC_ATTEND_QUEUE : 0;
+        caller_send(&layers[l], at.queue[0]);
+        CHECK_OK(pc_attend_async(&done[l], plan, &args));
+        caller_fetch(&layers[l], at.queue[0]);
+    }
+    pc_plan_free(plan);
+    if (!pc_cuda_real()) {
+        CHECK_STATUS(pc_task_wait(done[0], 0.01), PC_AGAIN);
+        pc_fake_hold(0);
+    }
+    for (int l = LAYERS - 1; l >= 0; l--) {
+        CHECK_OK(pc_task_wait(done[l], l == LAYERS - 1 ? INFINITY : 10));
+        pc_task_free(done[l]);
+    }
+    caller_wait(at.queue[0]);
+    for (int l = 0; l < LAYERS; l++) {
+        caller_check(&at, &layers[l], "as a task");
+        caller_close_layer(&layers[l]);
+    }
+    caller_close(&at);
+}
+
 /* More plans than visitors are kept, all with work when they are freed. */
 static void many_plans(void)
 {
@@ -205,6 +244,10 @@ static void wrong_arguments(void)
     far.q_dtype = PC_DTYPE_F16;
     CHECK_STATUS(pc_attend(plan, &far), PC_ERR_UNSUPPORTED);
     CHECK_ERROR_HAS("q_dtype is 3, but backend");
+    far = caller_args(&l, at.queue[0]);
+    far.kv_head_count = 1;
+    CHECK_STATUS(pc_attend(plan, &far), PC_ERR_UNSUPPORTED);
+    CHECK_ERROR_HAS("does not have calls of some heads");
     args.stream = at.queue[0];
     refused(cpu, &args, "stream is given, but backend 'cpu' has no streams");
     far = caller_args(&l, at.queue[0]);
@@ -338,12 +381,18 @@ static void late_fault(void)
     static caller_layer l;
     caller at;
     open_place(&at, 3, 0);
+    pc_task *task;
     caller_open_layer(&l, 2, CALLER_TINY, PC_DTYPE_F32);
     pc_plan *plan = caller_plan(at.cuda, &l);
+    pc_attend_args args = caller_args(&l, at.queue[0]);
     pc_fake_hold(1);
     pc_fake_fail_work(12, cudaErrorIllegalAddress);
     CHECK_OK(caller_attend(plan, &l, at.queue[0]));
+    CHECK_OK(pc_attend_async(&task, plan, &args));
     pc_fake_hold(0);
+    CHECK_STATUS(pc_task_wait(task, INFINITY), PC_ERR_DEAD);
+    CHECK_ERROR_HAS("cudaErrorIllegalAddress");
+    pc_task_free(task);
     CHECK_INT(cudaStreamSynchronize(at.queue[0]), cudaErrorIllegalAddress);
     CHECK_STATUS(caller_attend(plan, &l, at.queue[0]), PC_ERR_DEAD);
     CHECK_ERROR_HAS("cudaErrorIllegalAddress");
@@ -359,6 +408,7 @@ int main(void)
     for (uint64_t seed = 1; seed <= (is_long() ? 10 : 2); seed++) {
         two_streams(seed);
         one_plan(seed);
+        tasks(seed);
     }
     many_plans();
     wrong_arguments();

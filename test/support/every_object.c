@@ -1,6 +1,7 @@
 /* Objects of all kinds, and the callbacks that they take (every_object.h). */
 #include "every_object.h"
 
+#include <math.h>
 #include <promptcache/cache.h>
 #include <promptcache/sampling.h>
 #include <promptcache/batch.h>
@@ -21,7 +22,7 @@ const char *const every_object_name[] = {
     "context",        "model",          "native", "cache",   "schema", "prompt",
     "native prompt",  "first",          "second", "third",   "batch",  "segment",
     "wrapped",        "memo",           "plan",   "systems", "folder", "model file",
-    "schema builder", "prompt builder", "all"};
+    "schema builder", "prompt builder", "task",   "all"};
 
 void *every_object[OBJECTS];
 
@@ -78,6 +79,9 @@ void every_free(int which)
         break;
     case PROMPT_BUILDER:
         pc_prompt_builder_free(object);
+        break;
+    case TASK:
+        pc_task_free(object);
         break;
     default:
         pc_model_file_free(object);
@@ -450,6 +454,26 @@ pc_status every_plan(pc_plan **out, pc_context *context)
     return pc_plan_new(out, context, &a);
 }
 
+static pc_status make_task(pc_task **out, pc_context *context)
+{
+    static _Alignas(64) float pages[PC_PAGE_TOKENS * 32];
+    static const void *const list[] = {pages};
+    static const float q[2 * 16];
+    static float result[2 * 16];
+    pc_attend_args a = PC_ATTEND_ARGS_INIT;
+    pc_plan *plan;
+    pc_status status = every_plan(&plan, context);
+    a.pages = list;
+    a.q = q;
+    a.out = result;
+    if (status >= 0)
+        status = pc_attend_async(out, plan, &a);
+    if (status >= 0)
+        status = pc_task_wait(*out, INFINITY);
+    pc_plan_free(plan);
+    return status;
+}
+
 /* A folder without weights: known, but refused. */
 static pc_status open_file(pc_model_file **out, pc_context *context)
 {
@@ -516,6 +540,8 @@ static pc_status make_object(int which)
         return pc_schema_builder_new((pc_schema_builder **)at, every_object[MODEL], "t", NULL);
     case PROMPT_BUILDER:
         return pc_prompt_builder_new((pc_prompt_builder **)at, every_object[SCHEMA]);
+    case TASK:
+        return make_task((pc_task **)at, every_object[CONTEXT]);
     default:
         return PC_ERR_INVALID;
     }

@@ -4,6 +4,7 @@
 #define PC_EVERY_OBJECT_H
 
 #include <promptcache/admin.h>
+#include <promptcache/task.h>
 #include <promptcache/attend.h>
 #include <promptcache/bench.h>
 #include <promptcache/embed.h>
@@ -34,6 +35,7 @@ enum {
     FILE_OF_MODEL,
     SCHEMA_BUILDER,
     PROMPT_BUILDER,
+    TASK, /* that is done */
     OBJECTS,
     ALL = OBJECTS
 };

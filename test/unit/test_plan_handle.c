@@ -2,12 +2,16 @@
  * (a tree of three levels in two dtypes, rotated by RoPE, one run at two places, ALiBi, window,
  * soft cap), keys that one row has twice, sharing that changes a bit of the result, a plan that
  * cannot be used with the next layer's pages, bad arguments that are accepted, distances that
- * overflow, leaks when an allocation fails; a device that the CPU does not have. */
+ * overflow, leaks when an allocation fails; a device that the CPU does not have; a call of some
+ * heads, or on another thread, that gives other bits; calls of a plan that another thread has. */
+#include <promptcache/task.h>
 #include <promptcache/attend.h>
 #include <promptcache/bench.h>
 #include <math.h>
+#include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "pages_write.h"
 #include "testing.h"
@@ -194,6 +198,73 @@ static double worst_of_row(const world *w, const pc_attend_args *a, size_t layer
     return fmax(worst, fabs(top + log(sum) - (double)a->lse[r * HEADS + h]));
 }
 
+/* One row of all heads, and the part of it that some heads have. */
+static void take_heads(const float *all, size_t first, size_t heads, size_t dim, float *some)
+{
+    for (size_t r = 0; r < ROWS; r++)
+        memcpy(some + r * heads * dim, all + (r * HEADS + first) * dim, heads * dim * sizeof *some);
+}
+
+/* Calls of some of the K/V heads give what one of all gives there, bit for bit. */
+static void attend_some_heads(const world *w, pc_plan *plan, const pc_attend_args *all)
+{
+    static const uint32_t parts[][2] = {{0, 1}, {1, 1}, {1, 0}, {0, 2}};
+    enum { GROUP = HEADS / KV_HEADS };
+    static float q[ROWS * HEADS * K_DIM], out[2][ROWS * HEADS * V_DIM], lse[2][ROWS * HEADS];
+    for (size_t i = 0; i < sizeof parts / sizeof *parts; i++) {
+        pc_attend_args args = *all;
+        size_t first = GROUP * parts[i][0], heads = GROUP * (parts[i][1] ? parts[i][1] : 1);
+        take_heads(w->q, first, heads, K_DIM, q);
+        take_heads(all->out, first, heads, V_DIM, out[0]);
+        take_heads(all->lse, first, heads, 1, lse[0]);
+        memset(out[1], 0xa5, sizeof out[1]);
+        args.q = q;
+        args.out = out[1];
+        args.lse = lse[1];
+        args.first_kv_head = parts[i][0];
+        args.kv_head_count = parts[i][1];
+        CHECK_OK(pc_attend(plan, &args));
+        CHECK(!memcmp(out[0], out[1], ROWS * heads * V_DIM * sizeof(float)));
+        CHECK(!memcmp(lse[0], lse[1], ROWS * heads * sizeof(float)));
+        uint32_t behind = 0;
+        if (heads < HEADS) /* nothing is written behind them */
+            memcpy(&behind, &out[1][ROWS * heads * V_DIM], sizeof behind);
+        CHECK(heads == HEADS || behind == 0xa5a5a5a5u);
+    }
+}
+
+/* A task gives the same, also if what the call reads of the host is gone when it returns. */
+static void attend_as_task(pc_plan *plan, const pc_attend_args *all)
+{
+    static float out[ROWS * HEADS * V_DIM], lse[ROWS * HEADS];
+    const void *pages[RUNS];
+    float slopes[HEADS], sinks[HEADS];
+    pc_attend_args args = *all;
+    pc_rope rope = PC_ROPE_INIT;
+    pc_task *task;
+    memcpy(pages, all->pages, sizeof pages);
+    args.pages = pages;
+    args.out = out;
+    args.lse = lse;
+    if (all->slopes)
+        args.slopes = memcpy(slopes, all->slopes, sizeof slopes);
+    if (all->sinks)
+        args.sinks = memcpy(sinks, all->sinks, sizeof sinks);
+    if (all->rope) {
+        rope = *all->rope;
+        args.rope = &rope;
+    }
+    CHECK_OK(pc_attend_async(&task, plan, &args));
+    memset(pages, 0xff, sizeof pages);
+    memset(slopes, 0xff, sizeof slopes);
+    memset(sinks, 0xff, sizeof sinks);
+    memset(&rope, 0xff, sizeof rope);
+    memset(&args, 0xff, sizeof args);
+    CHECK_OK(pc_task_wait(task, INFINITY));
+    pc_task_free(task);
+    CHECK(!memcmp(out, all->out, sizeof out) && !memcmp(lse, all->lse, sizeof lse));
+}
+
 static void attend_layers(const world *w, pc_context *context, const pc_attend_args *how,
                           double limit)
 {
@@ -220,6 +291,10 @@ static void attend_layers(const world *w, pc_context *context, const pc_attend_a
         if (!CHECK(worst <= limit))
             fprintf(stderr, "    layer %zu dtype %u: %g\n", l, w->shape.dtype, worst);
         CHECK(!memcmp(out[0], out[1], sizeof out[0]) && !memcmp(lse[0], lse[1], sizeof lse[0]));
+        args.out = out[0];
+        args.lse = lse[0];
+        attend_some_heads(w, shared, &args);
+        attend_as_task(shared, &args);
     }
     pc_plan_free(shared);
     pc_plan_free(apart);
@@ -399,6 +474,13 @@ static void bad_calls(pc_context *context)
     args.lse = out + ROWS * HEADS * V_DIM - 1;
     CHECK_STATUS(pc_attend(plan, &args), PC_ERR_INVALID);
     args.lse = NULL;
+    args.first_kv_head = 2;
+    CHECK_STATUS(pc_attend(plan, &args), PC_ERR_INVALID);
+    CHECK_ERROR_HAS("0 K/V heads from 2 on, but the plan has 2");
+    args.first_kv_head = 1;
+    args.kv_head_count = UINT32_MAX;
+    CHECK_STATUS(pc_attend(plan, &args), PC_ERR_INVALID);
+    args.first_kv_head = args.kv_head_count = 0;
     CHECK_OK(pc_attend(plan, &args));
     pc_plan_free(plan);
     free_world(&w);
@@ -469,6 +551,12 @@ static void fail_everywhere(void)
             pc_status status = pc_attend(plan, &args);
             CHECK(status == PC_OK || status == PC_ERR_NOMEM);
             CHECK_OK(pc_attend(plan, &args)); /* a failure before leaves the plan whole */
+            pc_task *task = NULL;
+            status = pc_attend_async(&task, plan, &args);
+            CHECK(status == PC_OK ? task != NULL : status == PC_ERR_NOMEM && !task);
+            if (task)
+                CHECK_OK(pc_task_wait(task, INFINITY));
+            pc_task_free(task);
         }
         pc_plan_free(plan);
         pc_context_free(context);
@@ -476,6 +564,83 @@ static void fail_everywhere(void)
         if (memory.calls < at)
             break;
     }
+    free_world(&w);
+}
+
+/* Loops of the application that wait until they may go on. */
+typedef struct slow_loops {
+    pthread_mutex_t lock;
+    pthread_cond_t change;
+    int held, go;
+} slow_loops;
+
+static void slow_loop(void *user, size_t n, void (*body)(void *arg, size_t i), void *arg)
+{
+    slow_loops *s = user;
+    pthread_mutex_lock(&s->lock);
+    s->held = 1;
+    pthread_cond_broadcast(&s->change);
+    while (!s->go)
+        pthread_cond_wait(&s->change, &s->lock);
+    pthread_mutex_unlock(&s->lock);
+    for (size_t i = 0; i < n; i++)
+        body(arg, i);
+}
+
+static void *go_on(void *arg)
+{
+    slow_loops *s = arg;
+    usleep(20000);
+    pthread_mutex_lock(&s->lock);
+    s->go = 1;
+    pthread_cond_broadcast(&s->change);
+    pthread_mutex_unlock(&s->lock);
+    return NULL;
+}
+
+/* A plan belongs to its task. Freeing it waits. */
+static void under_way(void)
+{
+    static world w;
+    static float out[2][ROWS * HEADS * V_DIM];
+    slow_loops slow = {.held = 0};
+    pc_context_options options = PC_CONTEXT_OPTIONS_INIT;
+    pc_attend_args args = PC_ATTEND_ARGS_INIT;
+    pc_context *context;
+    pc_plan *plan;
+    pc_task *task, *second;
+    pthread_t thread;
+    pthread_mutex_init(&slow.lock, NULL);
+    pthread_cond_init(&slow.change, NULL);
+    make_world(&w, PC_DTYPE_F32);
+    options.threads = 2;
+    options.parallel_for = slow_loop;
+    options.parallel_user = &slow;
+    pc_plan_args from = plan_args(&w, 0);
+    CHECK_OK(pc_context_new(&context, &options));
+    CHECK_OK(pc_plan_new(&plan, context, &from));
+    pc_context_free(context);
+    args.pages = (const void *const *)w.pages[0];
+    args.q = w.q;
+    args.out = out[0];
+    CHECK_OK(pc_attend_async(&task, plan, &args));
+    pthread_mutex_lock(&slow.lock);
+    while (!slow.held)
+        pthread_cond_wait(&slow.change, &slow.lock);
+    pthread_mutex_unlock(&slow.lock);
+    args.out = out[1];
+    CHECK_STATUS(pc_attend(plan, &args), PC_ERR_STATE);
+    CHECK_ERROR_HAS("pc_attend: a task that uses the plan is under way");
+    CHECK_STATUS(pc_attend_async(&second, plan, &args), PC_ERR_STATE);
+    CHECK(!second);
+    CHECK_STATUS(pc_task_wait(task, 0), PC_AGAIN);
+    pthread_create(&thread, NULL, go_on, &slow);
+    pc_plan_free(plan);
+    CHECK_OK(pc_task_wait(task, 0)); /* it has waited */
+    pthread_join(thread, NULL);
+    pc_task_free(task);
+    CHECK_STATUS(pc_attend_async(&task, NULL, &args), PC_ERR_INVALID);
+    CHECK_STATUS(pc_attend_async(NULL, NULL, &args), PC_ERR_INVALID);
     free_world(&w);
 }
 
@@ -532,6 +697,7 @@ int main(void)
     bad_calls(context);
     far_apart(context);
     fail_everywhere();
+    under_way();
     other_device();
     named_device();
     pc_context_free(context);

@@ -284,7 +284,7 @@ class Interface(unittest.TestCase):
                     "bias_count", "salt_stride", "salt_count", "blocks", "block_bytes",
                     "block_count", "pages", "q", "out", "lse", "rope", "slopes", "sinks", "stream",
                     "q_dtype", "out_dtype", "pool_k", "pool_v", "k_scales", "v_scales",
-                    "frequency", "flags"}
+                    "frequency", "flags", "first_kv_head", "kv_head_count"}
         for struct in api["structs"]:
             if struct["name"] not in keywords:
                 continue

@@ -7,7 +7,7 @@ use std::os::raw::{c_char, c_void};
 pub type pc_status = i32;
 
 pub const PC_VERSION_MAJOR: u32 = 0;
-pub const PC_VERSION_MINOR: u32 = 9;
+pub const PC_VERSION_MINOR: u32 = 10;
 pub const PC_VERSION_PATCH: u32 = 0;
 /// the soname
 pub const PC_ABI_VERSION: u32 = 1;
@@ -644,6 +644,39 @@ pub struct pc_schema_builder {
 
 #[repr(C)]
 pub struct pc_prompt_builder {
+    _bytes: [u8; 0],
+    _marker: PhantomData<(*mut u8, PhantomPinned)>,
+}
+
+/// Work that a thread of the library does. A call that starts one checks its arguments, makes the
+/// task and returns. Then wait for it ([`pc_task_wait`](crate::pc_task_wait)), look now and then ([`pc_task_wait`](crate::pc_task_wait) with 0
+/// seconds), or let an event loop tell ([`pc_task_fd`](crate::pc_task_fd)).
+///
+/// Threads. A context starts a thread when a task finds none of its threads idle, and keeps it for
+/// later tasks; it ends with the context. So as many tasks run at once as the caller starts, but
+/// loops of their computing share the pool of the context. These threads block all signals.
+///
+/// Callbacks. Whatever the work calls runs on the library's thread, or where its comment says: all
+/// functions of the options of a sequence (`on_text`, `on_token`, `on_logits`, cancelled), of an own
+/// model, of the cache, the allocator, the log, `parallel_for`. They may do what they may do within
+/// the same call without a task; a callback that waits for its own task gets [`PC_ERR_STATE`](crate::PC_ERR_STATE).
+///
+/// Meanwhile. Until the task is done, its batch, the sequences of that batch, or its plan belong to
+/// it. On other threads than the task's:
+/// - their calls return [`PC_ERR_STATE`](crate::PC_ERR_STATE) and change nothing; calls that return something else say that
+///   there is nothing: NULL and 0, [`PC_FINISH_NONE`](crate::PC_FINISH_NONE);
+/// - [`pc_sequence_cancel`](crate::pc_sequence_cancel) works;
+/// - [`pc_batch_free`](crate::pc_batch_free) and [`pc_plan_free`](crate::pc_plan_free) wait for the task; [`pc_sequence_free`](crate::pc_sequence_free) cancels the sequence, and
+///   waits.
+/// All other objects may be used, and freed.
+///
+/// fork. In a child, work is done within the call that starts it, by the calling thread; the task is
+/// done when the call returns. A task that was under way at the moment of fork() is never done
+/// there: waiting for it is [`PC_ERR_STATE`](crate::PC_ERR_STATE), and freeing it, and what it uses, gives back nothing.
+///
+/// Handle: any thread; [`pc_task_free`](crate::pc_task_free) once.
+#[repr(C)]
+pub struct pc_task {
     _bytes: [u8; 0],
     _marker: PhantomData<(*mut u8, PhantomPinned)>,
 }
@@ -1946,6 +1979,14 @@ pub struct pc_attend_args {
     pub k_scales: *const f32,
     /// \[`kv_heads`\] an I8 pool: scales of V; NULL: 1
     pub v_scales: *const f32,
+    /// The heads that this call computes, for a host that deals the heads of a plan to several
+    /// (tensor parallelism): `kv_head_count` heads of K and V from `first_kv_head` on, with the query
+    /// heads that read them. q, out and lse hold only these: `head` in them is `kv_head_count` times
+    /// heads / `kv_heads`. All else is of all heads of the plan: pages, slopes, sinks, scales. 0: all
+    /// from `first_kv_head` on. A head's result is the same bit for bit. Since version 0.10.
+    pub first_kv_head: u32,
+    /// see `first_kv_head`
+    pub kv_head_count: u32,
 }
 
 impl Default for pc_attend_args {
@@ -3567,7 +3608,7 @@ pub struct pc_token {
 }
 
 extern "C" {
-    /// "0.9.0". Static. Any thread.
+    /// "0.10.0". Static. Any thread.
     pub fn pc_version() -> *const c_char;
     /// [`PC_ABI_VERSION`](crate::PC_ABI_VERSION) of the library that runs. Any thread.
     pub fn pc_abi_version() -> u32;
@@ -4048,11 +4089,11 @@ extern "C" {
     /// library's, and is used again in the order of the streams.
     ///
     /// Returns [`PC_ERR_INVALID`](crate::PC_ERR_INVALID) ("cpu" and a stream or [`PC_ATTEND_QUEUE`](crate::PC_ATTEND_QUEUE), an address or a stream of another
-    /// device, among others), [`PC_ERR_UNSUPPORTED`](crate::PC_ERR_UNSUPPORTED) (a stream, sinks, chunks or a dtype of q or out of a
-    /// backend that takes none; a stream that is being captured), [`PC_ERR_NOMEM`](crate::PC_ERR_NOMEM), [`PC_ERR_INTERNAL`](crate::PC_ERR_INTERNAL) with
-    /// what CUDA says. After an error results are undefined, and part of the work may still be queued;
-    /// the plan can be used again. Faults of the device that come later are returned by the next
-    /// [`pc_attend`](crate::pc_attend) or call of CUDA, as [`PC_ERR_DEAD`](crate::PC_ERR_DEAD): then only free what there is.
+    /// device, among others), [`PC_ERR_UNSUPPORTED`](crate::PC_ERR_UNSUPPORTED) (a stream, sinks, chunks, some of the heads or a dtype
+    /// of q or out of a backend that takes none; a stream that is being captured), [`PC_ERR_NOMEM`](crate::PC_ERR_NOMEM),
+    /// [`PC_ERR_INTERNAL`](crate::PC_ERR_INTERNAL) with what CUDA says. After an error results are undefined, and part of the work
+    /// may still be queued; the plan can be used again. Faults of the device that come later are
+    /// returned by the next [`pc_attend`](crate::pc_attend) or call of CUDA, as [`PC_ERR_DEAD`](crate::PC_ERR_DEAD): then only free what there is.
     pub fn pc_attend(plan: *mut pc_plan, args: *const pc_attend_args) -> pc_status;
     /// Joins partial results by their log-sum-exp (Hydragen, section 3.1; FlashInfer's `merge_states`),
     /// in fp32: on the host, wherever they come from, such as a device and this library. A row that saw
@@ -4828,6 +4869,35 @@ extern "C" {
     pub fn pc_chat_options_init(options: *mut pc_chat_options, size: usize);
     /// As [`pc_context_options_init`](crate::pc_context_options_init).
     pub fn pc_sampling_init(sampling: *mut pc_sampling, size: usize);
+    /// Waits until the task is done, at most `seconds`: 0 does not wait, INFINITY has no end.
+    /// Returns [`PC_AGAIN`](crate::PC_AGAIN) (not done yet), or what the call without a task would have returned;
+    /// [`pc_error_text`](crate::pc_error_text)() and [`pc_error_place`](crate::pc_error_place)() are then of this thread. May be asked again. Returns
+    /// [`PC_ERR_STATE`](crate::PC_ERR_STATE) too, in a callback of the task, and in a child after fork().
+    pub fn pc_task_wait(task: *mut pc_task, seconds: f64) -> pc_status;
+    /// A descriptor for poll, epoll or an event loop. It becomes readable when the task is done, and
+    /// stays so: do not read it. Made by the first call, the task's own, closed on exec: [`pc_task_free`](crate::pc_task_free)
+    /// closes it. An eventfd on Linux, else a pipe. Returns [`PC_ERR_LIMIT`](crate::PC_ERR_LIMIT) (there are no descriptors
+    /// left), [`PC_ERR_STATE`](crate::PC_ERR_STATE) (in a child after fork()).
+    pub fn pc_task_fd(task: *mut pc_task, out: *mut i32) -> pc_status;
+    /// Waits until the task is done, and frees it; its status is lost. In a callback of the task it does
+    /// not wait: the task goes when the work ends. NULL does nothing.
+    pub fn pc_task_free(task: *mut pc_task);
+    /// [`pc_batch_step`](crate::pc_batch_step) on another thread. The task holds the batch; free its sequences and the batch in
+    /// any order. Of several batches as many steps run at once. Returns [`PC_ERR_LIMIT`](crate::PC_ERR_LIMIT) (no thread can be
+    /// started), and [`PC_ERR_STATE`](crate::PC_ERR_STATE) as [`pc_batch_step`](crate::pc_batch_step). The task's status is that of [`pc_batch_step`](crate::pc_batch_step).
+    pub fn pc_batch_step_async(out: *mut *mut pc_task, batch: *mut pc_batch) -> pc_status;
+    /// [`pc_attend`](crate::pc_attend) on another thread. `args`, and what it points to but K, V, q, out and lse, is read
+    /// before the call returns; these belong to the task until it is done. Returns all errors of
+    /// arguments at once, and [`PC_ERR_LIMIT`](crate::PC_ERR_LIMIT) as [`pc_batch_step_async`](crate::pc_batch_step_async).
+    ///
+    /// On a backend that queues ("cuda"), the call queues the work as with [`PC_ATTEND_QUEUE`](crate::PC_ATTEND_QUEUE), which need
+    /// not be set, and the task is done when the stream has done it. The plan does not belong to the
+    /// task there: further calls of it may queue more.
+    pub fn pc_attend_async(
+        out: *mut *mut pc_task,
+        plan: *mut pc_plan,
+        args: *const pc_attend_args,
+    ) -> pc_status;
 }
 
 /// What the headers say beside their declarations.
@@ -4844,11 +4914,11 @@ pub mod headers {
     /// promptcache/prompt.h    schemas and prompts without PML; their layout
     /// promptcache/cache.h     statistics, events, pins, quotas; K/V of another runtime by key
     /// promptcache/extend.h    your own model, codecs, segments by hand
+    /// promptcache/task.h      steps and attention that run while the caller goes on
     /// promptcache/attend.h    attention over your own queries, keys and values
     /// promptcache/embed.h     embeddings of prompts
     /// promptcache/memo.h      attention maps of similar prompts; classes and choices
-    /// promptcache/admin.h     folders of records, system prompts by name, costs of this machine,
-    ///                         model files before they are loaded
+    /// promptcache/admin.h     folders of records, system prompts, costs, model files before loading
     /// promptcache/bench.h     baselines, random models, traces: for measuring, without promise
     ///
     /// ```
@@ -4920,7 +4990,7 @@ pub mod headers {
     ///   locked\* objects at once; other objects belong to one thread at a time. Free an object when no
     ///   call uses it any more (doc/threading.md).
     /// - Calls return at once unless they compute, read or write files, or say that they block.
-    /// - Everything is since version 0.9.
+    /// - What says no version is since 0.9.
     ///
     /// Caveats
     /// - After fork(), a child computes on one thread. It cannot use caches with tiers below RAM, memos
@@ -5194,4 +5264,14 @@ pub mod headers {
     ///
     ///
     pub mod sampling {}
+    /// promptcache/task.h: steps and attention that run while the caller goes on.
+    /// Conventions: promptcache.h. Everything here is since version 0.10.
+    ///
+    /// Copyright (c) The promptcache authors. SPDX-License-Identifier: Apache-2.0
+    ///
+    /// # Tasks
+    ///
+    ///
+    ///
+    pub mod task {}
 }

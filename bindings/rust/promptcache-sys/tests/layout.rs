@@ -69,7 +69,7 @@ fn as_the_c_compiler_sees_it() {
         pc_row_span { start run lo hi reserved }
         pc_plan_args { struct_size shape runs run_stride run_count positions first spans span_stride row_count flags dtypes pool }
         pc_rope { struct_size dims interleaved factor reserved frequency }
-        pc_attend_args { struct_size pages q out lse rope slopes window scale soft_cap stream sinks chunk flags q_dtype out_dtype pool_k pool_v k_scales v_scales }
+        pc_attend_args { struct_size pages q out lse rope slopes window scale soft_cap stream sinks chunk flags q_dtype out_dtype pool_k pool_v k_scales v_scales first_kv_head kv_head_count }
         pc_merge_args { struct_size outs lses part_count row_count heads v_dim out_row_stride lse_row_stride out lse flags }
         pc_fork_options { struct_size sampling }
         pc_batch_options { struct_size max_sequences step_tokens }
@@ -305,7 +305,7 @@ fn as_the_c_compiler_sees_it() {
         PC_PART_UNCACHED
         PC_CHAT_NO_ANSWER
     };
-    let mut code = String::from("#include <promptcache.h>\n#include <promptcache/admin.h>\n#include <promptcache/attend.h>\n#include <promptcache/batch.h>\n#include <promptcache/cache.h>\n#include <promptcache/embed.h>\n#include <promptcache/extend.h>\n#include <promptcache/memo.h>\n#include <promptcache/prompt.h>\n#include <promptcache/sampling.h>\n#include <stdio.h>\nint main(void)\n{\n");
+    let mut code = String::from("#include <promptcache.h>\n#include <promptcache/admin.h>\n#include <promptcache/attend.h>\n#include <promptcache/batch.h>\n#include <promptcache/cache.h>\n#include <promptcache/embed.h>\n#include <promptcache/extend.h>\n#include <promptcache/memo.h>\n#include <promptcache/prompt.h>\n#include <promptcache/sampling.h>\n#include <promptcache/task.h>\n#include <stdio.h>\nint main(void)\n{\n");
     let mut expected = String::new();
     for (name, size, fields) in &structs {
         writeln!(code, "printf(\"{name} %zu\\n\", sizeof({name}));").unwrap();

@@ -82,7 +82,7 @@ impl std::fmt::Debug for Context {
     }
 }
 
-/// The version of the library that runs: "0.9.0".
+/// The version of the library that runs: "0.10.0".
 pub fn version() -> String {
     // SAFETY: static.
     borrowed(unsafe { sys::pc_version() })

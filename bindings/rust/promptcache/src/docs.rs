@@ -4,7 +4,7 @@ macro_rules! c_doc {
     (pc_version) => {
         r##"By [`pc_version`](crate::sys::pc_version):
 
-"0.9.0". Static. Any thread."##
+"0.10.0". Static. Any thread."##
     };
     (pc_abi_version) => {
         r##"By [`pc_abi_version`](crate::sys::pc_abi_version):
@@ -411,11 +411,11 @@ other, also in several streams; different plans do not wait for each other. Work
 library's, and is used again in the order of the streams.
 
 Returns [`PC_ERR_INVALID`](crate::Status::Invalid) ("cpu" and a stream or [`PC_ATTEND_QUEUE`](crate::sys::PC_ATTEND_QUEUE), an address or a stream of another
-device, among others), [`PC_ERR_UNSUPPORTED`](crate::Status::Unsupported) (a stream, sinks, chunks or a dtype of q or out of a
-backend that takes none; a stream that is being captured), [`PC_ERR_NOMEM`](crate::Status::Nomem), [`PC_ERR_INTERNAL`](crate::Status::Internal) with
-what CUDA says. After an error results are undefined, and part of the work may still be queued;
-the plan can be used again. Faults of the device that come later are returned by the next
-[`pc_attend`](crate::sys::pc_attend) or call of CUDA, as [`PC_ERR_DEAD`](crate::Status::Dead): then only free what there is."##
+device, among others), [`PC_ERR_UNSUPPORTED`](crate::Status::Unsupported) (a stream, sinks, chunks, some of the heads or a dtype
+of q or out of a backend that takes none; a stream that is being captured), [`PC_ERR_NOMEM`](crate::Status::Nomem),
+[`PC_ERR_INTERNAL`](crate::Status::Internal) with what CUDA says. After an error results are undefined, and part of the work
+may still be queued; the plan can be used again. Faults of the device that come later are
+returned by the next [`pc_attend`](crate::sys::pc_attend) or call of CUDA, as [`PC_ERR_DEAD`](crate::Status::Dead): then only free what there is."##
     };
     (pc_merge) => {
         r##"By [`pc_merge`](crate::sys::pc_merge):
@@ -1072,5 +1072,39 @@ sampled), writes the messages, opens the next answer. They must not name modules
 schema.
 Returns as [`pc_sequence_push`](crate::sys::pc_sequence_push) and [`pc_chat_format`](crate::sys::pc_chat_format); [`PC_ERR_UNSUPPORTED`](crate::Status::Unsupported) also if the template would
 write the last answer otherwise than it is, or may count turns (doc/prompts.md)."##
+    };
+    (pc_task_wait) => {
+        r##"By [`pc_task_wait`](crate::sys::pc_task_wait):
+
+Waits until the task is done, at most `seconds`: 0 does not wait, INFINITY has no end.
+Returns [`PC_AGAIN`](crate::Status::Again) (not done yet), or what the call without a task would have returned;
+[`pc_error_text`](crate::sys::pc_error_text)() and [`pc_error_place`](crate::sys::pc_error_place)() are then of this thread. May be asked again. Returns
+[`PC_ERR_STATE`](crate::Status::State) too, in a callback of the task, and in a child after fork()."##
+    };
+    (pc_task_fd) => {
+        r##"By [`pc_task_fd`](crate::sys::pc_task_fd):
+
+A descriptor for poll, epoll or an event loop. It becomes readable when the task is done, and
+stays so: do not read it. Made by the first call, the task's own, closed on exec: [`pc_task_free`](crate::sys::pc_task_free)
+closes it. An eventfd on Linux, else a pipe. Returns [`PC_ERR_LIMIT`](crate::Status::Limit) (there are no descriptors
+left), [`PC_ERR_STATE`](crate::Status::State) (in a child after fork())."##
+    };
+    (pc_batch_step_async) => {
+        r##"By [`pc_batch_step_async`](crate::sys::pc_batch_step_async):
+
+[`pc_batch_step`](crate::sys::pc_batch_step) on another thread. The task holds the batch; free its sequences and the batch in
+any order. Of several batches as many steps run at once. Returns [`PC_ERR_LIMIT`](crate::Status::Limit) (no thread can be
+started), and [`PC_ERR_STATE`](crate::Status::State) as [`pc_batch_step`](crate::sys::pc_batch_step). The task's status is that of [`pc_batch_step`](crate::sys::pc_batch_step)."##
+    };
+    (pc_attend_async) => {
+        r##"By [`pc_attend_async`](crate::sys::pc_attend_async):
+
+[`pc_attend`](crate::sys::pc_attend) on another thread. `args`, and what it points to but K, V, q, out and lse, is read
+before the call returns; these belong to the task until it is done. Returns all errors of
+arguments at once, and [`PC_ERR_LIMIT`](crate::Status::Limit) as [`pc_batch_step_async`](crate::sys::pc_batch_step_async).
+
+On a backend that queues ("cuda"), the call queues the work as with [`PC_ATTEND_QUEUE`](crate::sys::PC_ATTEND_QUEUE), which need
+not be set, and the task is done when the stream has done it. The plan does not belong to the
+task there: further calls of it may queue more."##
     };
 }

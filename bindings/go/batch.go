@@ -158,7 +158,7 @@ func (b *Batch) Remove(s *Sequence) error {
 //
 // C: pc_batch_step. Computes one token for every running sequence, and beside them pieces of the
 // prompts of new ones (Sarathi-Serve, section 4.2), up to step_tokens: by `priority`, deadline and
-// the order of joining; now and then the one that has waited longest comes first. The step that
+// the length of the rest; now and then the one that has waited longest comes first. The step that
 // ends a prompt gives its first token. What several prompts miss in the cache is encoded once.
 // Tokens are the same in whatever pieces. Prompts of an application's model, of one with latent
 // attention, and those with a memo or a baseline are computed as a whole. A sequence that is

@@ -542,8 +542,8 @@ type BatchOptions struct {
 	// most sequences in the batch; 0: no limit
 	MaxSequences uint32
 	// About how many tokens a step computes: one of each running sequence, then of prompts. 0: 2048
-	// while none runs; else, as measured on this machine, as many as take the time of the running
-	// ones once more. UINT32_MAX: new prompts as a whole, one after the other.
+	// while none runs; else, as measured on this machine, as many as take 1.25 times the time of the
+	// running ones. UINT32_MAX: new prompts as a whole, one after the other.
 	StepTokens uint32
 }
 

@@ -84,8 +84,8 @@ typedef struct pc_batch_options {
     size_t struct_size;
     uint32_t max_sequences; /* most sequences in the batch; 0: no limit */
     /* About how many tokens a step computes: one of each running sequence, then of prompts. 0: 2048
-     * while none runs; else, as measured on this machine, as many as take the time of the running
-     * ones once more. UINT32_MAX: new prompts as a whole, one after the other. */
+     * while none runs; else, as measured on this machine, as many as take 1.25 times the time of
+     * the running ones. UINT32_MAX: new prompts as a whole, one after the other. */
     uint32_t step_tokens;
 } pc_batch_options;
 
@@ -113,8 +113,8 @@ typedef struct pc_batch_stats {
 /* Counts what the next step reads. */
 PC_API pc_status pc_batch_get_stats(const pc_batch *batch, pc_batch_stats *stats);
 /* Computes one token for every running sequence, and beside them pieces of the prompts of new ones
- * (Sarathi-Serve, section 4.2), up to step_tokens: by `priority`, deadline and the order of
- * joining; now and then the one that has waited longest comes first. The step that ends a prompt
+ * (Sarathi-Serve, section 4.2), up to step_tokens: by `priority`, deadline and the length of the
+ * rest; now and then the one that has waited longest comes first. The step that ends a prompt
  * gives its first token. What several prompts miss in the cache is encoded once. Tokens are the
  * same in whatever pieces. Prompts of an application's model, of one with latent attention, and
  * those with a memo or a baseline are computed as a whole. A sequence that is removed keeps what

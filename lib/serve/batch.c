@@ -115,13 +115,26 @@ static double deadline_of(const pc_sequence *s)
     return seconds > 0 ? s->generation.started + seconds : INFINITY;
 }
 
+/* Tokens of its prompt that are not computed, with those that the cache may have. */
+static size_t rest_of(const pc_sequence *s)
+{
+    size_t tokens = 0;
+    for (size_t p = 0; p < s->prompt->part_count; p++)
+        tokens += s->pieces && s->pieces->request.parts[p].segment ? 0 : s->prompt->parts[p].count;
+    size_t done = s->pieces ? pc__pieces_done(s->pieces) : 0;
+    return done < tokens ? tokens - done : 0;
+}
+
+/* By priority, then by deadline, then the one with the shorter rest: so a long prompt keeps no
+ * short one waiting. */
 static int comes_before(const pc_sequence *a, const pc_sequence *b)
 {
     int32_t x = a->generation.options.priority, y = b->generation.options.priority;
-    return x != y ? x > y : deadline_of(a) < deadline_of(b);
+    double p = deadline_of(a), q = deadline_of(b);
+    return x != y ? x > y : p != q ? p < q : a->rest < b->rest;
 }
 
-/* By priority, then by deadline, then in the order of joining. */
+/* Equal ones in the order of joining. */
 static void insert_in_order(pc_sequence **list, size_t count, pc_sequence *sequence)
 {
     for (; count && comes_before(sequence, list[count - 1]); count--)
@@ -167,11 +180,11 @@ typedef struct step {
     size_t left; /* tokens of prompts that the step may still compute */
 } step;
 
-/* A prompt's tokens beside running sequences take about as long as those alone, so that a step
- * takes twice as long at most. */
+/* Tokens of prompts beside running sequences take SHARE of the time of those alone. */
 static size_t choose_tokens(const pc_batch *batch, size_t run)
 {
     enum { ALONE = 2048, LEAST = 16, UNKNOWN = 32 };
+    static const double SHARE = 1.25;
     double tokens;
     if (batch->step_tokens)
         return batch->step_tokens > run + 1 ? batch->step_tokens - run : 1;
@@ -179,7 +192,7 @@ static size_t choose_tokens(const pc_batch *batch, size_t run)
         return ALONE;
     if (batch->decode_seconds <= 0 || batch->token_seconds <= 0)
         return UNKNOWN;
-    tokens = batch->decode_seconds / batch->token_seconds;
+    tokens = SHARE * batch->decode_seconds / batch->token_seconds;
     return tokens < LEAST ? LEAST : tokens > ALONE ? ALONE : (size_t)tokens / LEAST * LEAST;
 }
 
@@ -281,13 +294,14 @@ static pc_status run_pass(step *st, int first, int *any)
     return status;
 }
 
+/* One pass if sequences are running: they wait for no second one. */
 static pc_status run_passes(step *st)
 {
-    pc_status status = PC_OK;
-    int any = 1;
+    int any;
     st->left = choose_tokens(st->batch, st->run);
-    for (int first = 1; status >= 0 && any && (first || st->left); first = 0)
-        status = run_pass(st, first, &any);
+    pc_status status = run_pass(st, 1, &any);
+    while (status >= 0 && any && !st->run && st->left)
+        status = run_pass(st, 0, &any);
     return status;
 }
 
@@ -362,6 +376,7 @@ static pc_status step_members(batch_memory *m, size_t count)
         s->changed = 0;
         if (s->finish)
             continue;
+        s->rest = s->placed.sequence ? 0 : rest_of(s);
         if (s->placed.sequence)
             st->running[st->run++] = s;
         else if (s->pieces

@@ -38,6 +38,7 @@ pc_status pc__pieces_advance(pc__pieces *pieces);
 void pc__pieces_wait(pc__pieces *pieces);
 /* Opens the call that pc__pieces_advance has prepared, if there is one. */
 pc_status pc__pieces_open(pc__pieces *pieces);
+size_t pc__pieces_done(const pc__pieces *pieces); /* tokens of parts without segments */
 size_t pc__pieces_left(const pc__pieces *pieces); /* tokens that the next pass may have */
 /* The next `count` of them are computed; `seconds` is their share of the pass. An error ends the
  * request. */

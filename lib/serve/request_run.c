@@ -362,6 +362,13 @@ pc_status pc__pieces_open(pc__pieces *p)
     return pc__call_encode_open(p->request.model, &p->call.args, &p->encoding);
 }
 
+size_t pc__pieces_done(const pc__pieces *p)
+{
+    if (p->encoding)
+        return p->call.args.count - pc__encoding_left(p->encoding);
+    return p->stage == PC__PIECES_ROWS ? p->assembly.computed : 0;
+}
+
 size_t pc__pieces_left(const pc__pieces *p)
 {
     return p->encoding ? pc__encoding_left(p->encoding) : pc__assembly_left(&p->assembly);

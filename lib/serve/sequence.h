@@ -50,6 +50,7 @@ struct pc_sequence {
      * of the first pending token. */
     pc__placed_prompt placed;
     struct pc__pieces *pieces; /* its prompt, while that is computed in pieces; or NULL */
+    size_t rest;               /* tokens of its prompt that were left when the step began */
     pc__request_regime regime;
     pc__sampler sampler;
     int32_t *tokens; /* behind the prompt: sampled and pushed */

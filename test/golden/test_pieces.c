@@ -228,7 +228,7 @@ static void keeps_running(world *w)
         CHECK_OK(pc_batch_step(batch));
         CHECK_INT(length_of(first), ++steps + 1 < ANSWER ? steps + 1 : ANSWER);
     }
-    /* 100 beside the running one; then it has all 101 */
+    /* 100 in a step beside the running one, then 101 */
     CHECK_INT(steps, 7);
     pc_batch_free(batch);
     pc_sequence_free(first);

@@ -2063,8 +2063,8 @@ pub struct pc_batch_options {
     /// most sequences in the batch; 0: no limit
     pub max_sequences: u32,
     /// About how many tokens a step computes: one of each running sequence, then of prompts. 0: 2048
-    /// while none runs; else, as measured on this machine, as many as take the time of the running
-    /// ones once more. `UINT32_MAX`: new prompts as a whole, one after the other.
+    /// while none runs; else, as measured on this machine, as many as take 1.25 times the time of
+    /// the running ones. `UINT32_MAX`: new prompts as a whole, one after the other.
     pub step_tokens: u32,
 }
 
@@ -4206,8 +4206,8 @@ extern "C" {
     /// Counts what the next step reads.
     pub fn pc_batch_get_stats(batch: *const pc_batch, stats: *mut pc_batch_stats) -> pc_status;
     /// Computes one token for every running sequence, and beside them pieces of the prompts of new ones
-    /// (Sarathi-Serve, section 4.2), up to `step_tokens`: by `priority`, deadline and the order of
-    /// joining; now and then the one that has waited longest comes first. The step that ends a prompt
+    /// (Sarathi-Serve, section 4.2), up to `step_tokens`: by `priority`, deadline and the length of the
+    /// rest; now and then the one that has waited longest comes first. The step that ends a prompt
     /// gives its first token. What several prompts miss in the cache is encoded once. Tokens are the
     /// same in whatever pieces. Prompts of an application's model, of one with latent attention, and
     /// those with a memo or a baseline are computed as a whole. A sequence that is removed keeps what

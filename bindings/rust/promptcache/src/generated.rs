@@ -2430,8 +2430,8 @@ pub struct BatchOptions {
     /// most sequences in the batch; 0: no limit
     pub max_sequences: u32,
     /// About how many tokens a step computes: one of each running sequence, then of prompts. 0: 2048
-    /// while none runs; else, as measured on this machine, as many as take the time of the running
-    /// ones once more. `UINT32_MAX`: new prompts as a whole, one after the other.
+    /// while none runs; else, as measured on this machine, as many as take 1.25 times the time of
+    /// the running ones. `UINT32_MAX`: new prompts as a whole, one after the other.
     pub step_tokens: u32,
 }
 

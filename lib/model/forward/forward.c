@@ -122,9 +122,80 @@ static pc_status last_keys(pc__forward_work *work, int32_t l)
     return pc__attention_keys(work, l);
 }
 
+/* In the last layer only K and V are needed of rows whose logits nobody wants. */
+static int has_unread_rows(const pc__forward_work *work)
+{
+    const pc__pass *pass = work->pass;
+    const pc__native *native = work->native;
+    size_t wanted = 0;
+    if (!pass->logits || pass->trace || pass->final || pass->maps || pass->skips_attention
+        || native->shape.latent || !native->arch.causal)
+        return 0;
+    for (size_t r = 0; r < work->rows; r++)
+        wanted += pass->rows[work->first + r].want_logits != 0;
+    return wanted < work->rows;
+}
+
+static pc_status build_wanted(pc__forward_work *work)
+{
+    const pc__rows *all = &work->pass->attend;
+    pc__pass_build *wanted = &work->wanted;
+    PC__TRY_RETURN(pc__build_start(wanted, &work->native->context->mem, work->rows));
+    for (size_t r = 0; r < work->rows; r++) {
+        const pc__token_row *row = &work->pass->rows[work->first + r];
+        if (!row->want_logits)
+            continue;
+        size_t to = wanted->count, at = work->first + r;
+        work->numbers[to] = (uint32_t)r;
+        work->runs[to] = work->runs[r];
+        work->slots[to] = work->slots[r];
+        work->rope_positions[to] = work->rope_positions[r];
+        work->query_factors[to] = work->query_factors[r];
+        pc__build_row(wanted, row);
+        for (size_t i = all->first[at]; i < all->first[at + 1]; i++) {
+            const pc__kv_span *s = &all->spans[i];
+            PC__TRY_RETURN(pc__build_span(wanted, s->kv, s->start, s->lo, s->hi));
+        }
+    }
+    return PC_OK;
+}
+
+/* Stores K and V of all rows; only those with logits stay. */
+static pc_status drop_unread_rows(pc__forward_work *work, int32_t l)
+{
+    size_t hidden = (size_t)work->native->arch.hidden;
+    pc__pass pass = {.attend = work->pass->attend};
+    pc__floats *x;
+    PC__TRY_RETURN(last_keys(work, l));
+    PC__TRY_RETURN(build_wanted(work));
+    x = pc__residual_x(work);
+    work->rows = work->wanted.count;
+    work->all_wanted = 1;
+    if (!work->rows)
+        return PC_OK;
+    work->stream->ops->gather(work->stream, x, work->numbers, work->rows, hidden, work->h);
+    work->stream->ops->copy(work->stream, x, work->h, work->rows * hidden * sizeof(float));
+    pc__build_end(&work->wanted, &pass);
+    work->plan_before = work->plan;
+    work->plan = NULL;
+    return pc__row_plan_new(&work->plan, work->native->context, &work->native->backend->limits,
+                            &pass.attend, &pass.rows[0].run->shape, work->native->arch.heads);
+}
+
+static void end_plans(pc__forward_work *work)
+{
+    pc__row_plan_free(work->plan);
+    pc__row_plan_free(work->plan_before);
+    pc__build_free(&work->wanted);
+    work->plan = work->plan_before = NULL;
+    work->wanted = (pc__pass_build){0};
+    work->all_wanted = 0;
+}
+
 static pc_status run_block(pc__forward_work *work)
 {
     int32_t layers = pass_layers(work), l;
+    size_t rows = work->rows;
     pc_status status, finished;
     PC__TRY(pc__embed_rows(work), done);
     PC__TRY(plan_block(work), done);
@@ -135,7 +206,10 @@ static pc_status run_block(pc__forward_work *work)
             break;
         if (!l && work->conv_input)
             pc__residual_copy(work, work->conv_input);
-        PC__TRY(run_layer(work, l), done);
+        if (l + 1 == layers && has_unread_rows(work))
+            PC__TRY(drop_unread_rows(work, l), done);
+        if (work->rows)
+            PC__TRY(run_layer(work, l), done);
         if (!l && work->conv_input)
             PC__TRY(pc__convolution_sublayer(work), done);
     }
@@ -144,13 +218,13 @@ static pc_status run_block(pc__forward_work *work)
         goto done;
     }
     PC__TRY(trace_hidden(work, layers), done);
-    status = pc__head(work);
+    status = work->rows ? pc__head(work) : PC_OK;
 done:
     finished = work->stream->ops->finish(work->stream);
     work->native->backend->ops->give(work->native->backend, work->logits);
     work->logits = NULL;
-    pc__row_plan_free(work->plan);
-    work->plan = NULL;
+    end_plans(work);
+    work->rows = rows;
     pc__expand_end(work);
     pc__forward_maps_end(work);
     return status < 0 ? status : finished;

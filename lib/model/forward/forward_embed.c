@@ -69,7 +69,7 @@ static size_t norm_logit_rows(pc__forward_work *work)
     const pc__native_norm *norm = &work->native->final_norm;
     size_t n = 0;
     for (size_t r = 0; r < work->rows; r++)
-        if (work->pass->rows[work->first + r].want_logits)
+        if (work->all_wanted || work->pass->rows[work->first + r].want_logits)
             work->numbers[n++] = (uint32_t)r;
     if (n == work->rows) {
         pc__residual_norm(work, norm, work->h);

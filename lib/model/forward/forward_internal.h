@@ -2,6 +2,7 @@
 #ifndef PC_MODEL_FORWARD_INTERNAL_H
 #define PC_MODEL_FORWARD_INTERNAL_H
 
+#include "model/forward/pass_build.h"
 #include "model/forward/forward.h"
 #include "model/forward/native.h"
 
@@ -107,6 +108,11 @@ typedef struct pc__forward_work {
     int64_t *rope_positions; /* [row] position - start of its run */
     float *query_factors;    /* [row] pc__query_scale of its position */
     uint32_t *numbers;       /* [row] scratch for lists of rows */
+    /* Of the last layer, where only rows go on whose logits are wanted: those, and the plan of all
+     * rows before. */
+    int all_wanted;
+    pc__pass_build wanted;
+    pc__row_plan *plan_before;
     /* [lane_count] lanes of the block, where lanes are not cut */
     pc__row_range *lanes;
     size_t lane_count;

@@ -183,7 +183,7 @@ typedef struct step {
 /* Tokens of prompts beside running sequences take SHARE of the time of those alone. */
 static size_t choose_tokens(const pc_batch *batch, size_t run)
 {
-    enum { ALONE = 2048, LEAST = 16, UNKNOWN = 32 };
+    enum { ALONE = 2048, LEAST = 8, UNKNOWN = 32 };
     static const double SHARE = 1.25;
     double tokens;
     if (batch->step_tokens)
@@ -193,7 +193,7 @@ static size_t choose_tokens(const pc_batch *batch, size_t run)
     if (batch->decode_seconds <= 0 || batch->token_seconds <= 0)
         return UNKNOWN;
     tokens = SHARE * batch->decode_seconds / batch->token_seconds;
-    return tokens < LEAST ? LEAST : tokens > ALONE ? ALONE : (size_t)tokens / LEAST * LEAST;
+    return tokens < LEAST ? LEAST : tokens > ALONE ? ALONE : (size_t)tokens;
 }
 
 static void note_seconds(double *mean, double seconds)

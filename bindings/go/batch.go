@@ -156,10 +156,15 @@ func (b *Batch) Remove(s *Sequence) error {
 // says so; of a single request that has its own context, see NewSequence. An error of a sequence
 // ends that one alone: see Sequence.Err.
 //
-// C: pc_batch_step. Computes one token for every unfinished sequence; the first step of a sequence
-// prefills it, by `priority`, then in the order of joining. Blocks. Returns OK (some go on), End
-// (all are finished), or an error of the batch itself: ErrNoMem (call it again), ErrState (a step
-// of a sequence is under way). An error of a sequence finishes that one alone (Sequence.Err).
+// C: pc_batch_step. Computes one token for every running sequence, and beside them pieces of the
+// prompts of new ones (Sarathi-Serve, section 4.2), up to step_tokens: by `priority`, deadline and
+// the order of joining; now and then the one that has waited longest comes first. The step that
+// ends a prompt gives its first token. What several prompts miss in the cache is encoded once.
+// Tokens are the same in whatever pieces. Prompts of an application's model, of one with latent
+// attention, and those with a memo or a baseline are computed as a whole. A sequence that is
+// removed keeps what it has. Blocks. Returns OK (some go on), End (all are finished), or an error
+// of the batch itself: ErrNoMem (call it again), ErrState (a step of a sequence is under way). An
+// error of a sequence finishes that one alone (Sequence.Err).
 //
 //promptcache:doc pc_batch_step
 func (b *Batch) Step(ctx context.Context) (more bool, err error) {

@@ -53,11 +53,11 @@ func newSequence(ctx context.Context, p *C.pc_sequence, calls *callbacks,
 // NewSequence makes a request that a Batch steps. It is cancelled when ctx is done, at any time of
 // its life. cache may be nil.
 //
-// C: pc_sequence_new. Makes a request that is stepped in a batch. The first step looks up, encodes
-// and prefills. options: as of Prompt.Generate, copied; samples must be 0 or 1 (use
-// Sequence.Fork). The sequence holds prompt and cache, and a memo until its prompt is computed.
-// Returns ErrMismatch and ErrUnsupported of the memo, as Prompt.Generate. Handle: one thread at a
-// time, with its batch, but for Sequence.Cancel.
+// C: pc_sequence_new. Makes a request that is stepped in a batch. Its first steps look up, encode
+// and prefill. options: as of Prompt.Generate, copied; samples must be 0 or 1 (use Sequence.Fork).
+// The sequence holds prompt and cache, and a memo until its prompt is computed. Returns
+// ErrMismatch and ErrUnsupported of the memo, as Prompt.Generate. Handle: one thread at a time,
+// with its batch, but for Sequence.Cancel.
 //
 // A finished sequence gives its states back. With GenerateKeep it keeps them, whatever ended it
 // (but for ErrDead), and can be pushed to, truncated and forked. If it was cancelled or failed, it
@@ -165,7 +165,7 @@ func (s *sequence) cancel(why error) {
 // changes what the other reads. It is in no batch, and has the original's options, with its
 // callbacks; these get the number of the copy as `sample`. Copies, and copies of those, are
 // numbered from 1, as the samples of Prompt.Generate. Returns ErrState as Sequence.Push, and
-// before the first step.
+// before its prompt is computed.
 //
 //promptcache:doc pc_sequence_fork
 func (s *Sequence) Fork(ctx context.Context, options *ForkOptions) (*Sequence, error) {
@@ -390,8 +390,8 @@ func (s *Sequence) Truncate(count int) error {
 // sequence is changed or closed.
 //
 // C: pc_sequence_logits. Logits [*count = vocab] behind all tokens but the last sampled one. nil
-// without GenerateLogits and before the first step, or behind a failed one. Borrowed until the
-// next.
+// without GenerateLogits and before the first token, or behind a failed step. Borrowed until the
+// next step.
 //
 //promptcache:doc pc_sequence_logits
 func (s *Sequence) Logits() []float32 {

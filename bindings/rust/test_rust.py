@@ -184,7 +184,7 @@ def examples(cargo):
            rf"full cache: {answer}\s+601 tokens: 590 from the cache, 0 encoded, 11 new")
     expect(output(0, "batch", *first, os.path.join(pml, "employees-job-prompt.pml")),
            f"employees-prompt.pml: {answer}", r"Alice Chen is librarian\.",
-           "526 tokens: 450 from the cache, 66 encoded, 10 new", r"2 prompts in \d+ steps")
+           "526 tokens: 403 from the cache, 113 encoded, 10 new", r"2 prompts in \d+ steps")
     expect(output(1, "answer", "nowhere.gguf", *first[1:]), "answer: PC_ERR_NOT_FOUND: .*nowhere")
     for name in ("answer", "batch"):
         expect(output(2, name), f"usage: {name}")

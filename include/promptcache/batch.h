@@ -17,7 +17,7 @@ extern "C" {
 
 typedef struct pc_batch pc_batch;
 
-/* Makes a request that is stepped in a batch. The first step looks up, encodes and prefills.
+/* Makes a request that is stepped in a batch. Its first steps look up, encode and prefill.
  * options: as of pc_generate, copied; samples must be 0 or 1 (use pc_sequence_fork). The sequence
  * holds prompt and cache, and a memo until its prompt is computed.
  * Returns PC_ERR_MISMATCH and PC_ERR_UNSUPPORTED of the memo, as pc_generate.
@@ -37,7 +37,7 @@ typedef struct pc_fork_options {
 /* A second continuation of everything so far, over the same memory. Neither changes what the other
  * reads. It is in no batch, and has the original's options, with its callbacks; these get the
  * number of the copy as `sample`. Copies, and copies of those, are numbered from 1, as the samples
- * of pc_generate. Returns PC_ERR_STATE as pc_sequence_push, and before the first step. */
+ * of pc_generate. Returns PC_ERR_STATE as pc_sequence_push, and before its prompt is computed. */
 PC_API pc_status pc_sequence_fork(pc_sequence **out, const pc_sequence *sequence,
                                   const pc_fork_options *options);
 /* Removes the sequence from its batch and frees it. Within a step (in a callback) it ends at once:
@@ -76,14 +76,16 @@ PC_API pc_status pc_sequence_push(pc_sequence *sequence, const int32_t *tokens, 
  * PC_ERR_STATE as pc_sequence_push. */
 PC_API pc_status pc_sequence_truncate(pc_sequence *sequence, size_t count);
 /* Logits [*count = vocab] behind all tokens but the last sampled one. NULL without
- * PC_GENERATE_LOGITS and before the first step, or behind a failed one. Borrowed until the next. */
+ * PC_GENERATE_LOGITS and before the first token, or behind a failed step. Borrowed until the next
+ * step. */
 PC_API const float *pc_sequence_logits(const pc_sequence *sequence, size_t *count);
 
 typedef struct pc_batch_options {
     size_t struct_size;
     uint32_t max_sequences; /* most sequences in the batch; 0: no limit */
-    /* A step computes at most one token of a sequence behind its prompt, and at most so many tokens
-     * in all. 0: no limit; others are PC_ERR_UNSUPPORTED in this version. */
+    /* About how many tokens a step computes: one of each running sequence, then of prompts. 0: 2048
+     * while none runs; else, as measured on this machine, as many as take the time of the running
+     * ones once more. UINT32_MAX: new prompts as a whole, one after the other. */
     uint32_t step_tokens;
 } pc_batch_options;
 
@@ -110,10 +112,15 @@ typedef struct pc_batch_stats {
 } pc_batch_stats;
 /* Counts what the next step reads. */
 PC_API pc_status pc_batch_get_stats(const pc_batch *batch, pc_batch_stats *stats);
-/* Computes one token for every unfinished sequence; the first step of a sequence prefills it, by
- * `priority`, then in the order of joining. Blocks. Returns PC_OK (some go on), PC_END (all are
- * finished), or an error of the batch itself: PC_ERR_NOMEM (call it again), PC_ERR_STATE (a step of
- * a sequence is under way). An error of a sequence finishes that one alone (pc_sequence_error). */
+/* Computes one token for every running sequence, and beside them pieces of the prompts of new ones
+ * (Sarathi-Serve, section 4.2), up to step_tokens: by `priority`, deadline and the order of
+ * joining; now and then the one that has waited longest comes first. The step that ends a prompt
+ * gives its first token. What several prompts miss in the cache is encoded once. Tokens are the
+ * same in whatever pieces. Prompts of an application's model, of one with latent attention, and
+ * those with a memo or a baseline are computed as a whole. A sequence that is removed keeps what
+ * it has. Blocks. Returns PC_OK (some go on), PC_END (all are finished), or an error of the batch
+ * itself: PC_ERR_NOMEM (call it again), PC_ERR_STATE (a step of a sequence is under way). An error
+ * of a sequence finishes that one alone (pc_sequence_error). */
 PC_API pc_status pc_batch_step(pc_batch *batch);
 /* The sequences [*count] that got a token or finished in the last step and are still in the batch,
  * in its order. Borrowed until the next step or change of the batch. */

@@ -45,6 +45,12 @@ int pc__model_draws(const pc_model *model)
     return model->native && model->native->backend->ops->sample;
 }
 
+/* Latents: the form of attention goes by the rows of a pass (forward_expand.h). */
+int pc__model_cuts(const pc_model *model)
+{
+    return model->native && !model->native->shape.latent;
+}
+
 uint32_t pc__model_format(const pc_model *model)
 {
     const pc__native *native = model->native;

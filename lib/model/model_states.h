@@ -34,6 +34,8 @@ uint32_t pc__model_pool(const pc_model *model, uint32_t asked);
 int pc__model_normalizes(const pc_model *model);
 /* 1: its backend draws tokens (pc__model_step_draw). */
 int pc__model_draws(const pc_model *model);
+/* 1: tokens have the same bits in whatever pieces they are computed (pc__encoding). */
+int pc__model_cuts(const pc_model *model);
 
 /* Runs `run(work)`, which takes memory for states that only succeed together, as
  * pc__kv_mirrors_work (attn/kv_mirror.h) does. Of an application's model it just runs. */
@@ -45,6 +47,25 @@ pc_status pc__model_work(const pc_model *model, pc_status (*run)(void *), void *
  * caller gets no logits. draws NULL: of none. */
 pc_status pc__model_step_draw(const pc_model *model, const pc_step_args *args,
                               const pc__draws *draws);
+
+/* An encode call (pc_model_ops.encode) that is computed in pieces, which may share passes with
+ * steps of sequences and with other encodings. */
+typedef struct pc__encoding pc__encoding;
+typedef struct pc__encode_piece {
+    pc__encoding *encoding;
+    size_t count; /* of its next tokens, at most as many as are left */
+} pc__encode_piece;
+/* `args`, of at least one token, stays until the end. */
+pc_status pc__encoding_open(pc__encoding **out, const pc_model *model, const pc_encode_args *args);
+size_t pc__encoding_left(const pc__encoding *encoding); /* tokens that are not computed yet */
+/* Ends it; NULL: does nothing. segments [range_count]: of one of which all is computed, gets the
+ * runs, as computed; else NULL. */
+void pc__encoding_close(pc__encoding *encoding, void **segments);
+/* One pass: the rows of `args` (may be none), as pc__model_step_draw, and pieces of encodings, all
+ * of the RoPE regime of args->rope_regime_length. A failed one has changed nothing. */
+pc_status pc__model_step_pieces(const pc_model *model, const pc_step_args *args,
+                                const pc__draws *draws, const pc__encode_piece *pieces,
+                                size_t count);
 
 pc__kv_shape pc__model_run_shape(const pc_model *model); /* of runs that grow */
 /* The RoPE regime that a context of `length` positions uses (model/load/positions.h), its longest

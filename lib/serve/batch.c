@@ -2,7 +2,11 @@
 #include "serve/batch.h"
 
 #include <promptcache/batch.h>
+#include <math.h>
 #include <string.h>
+
+#include "base/clock.h"
+#include "serve/request_pieces.h"
 
 pc_status pc_batch_new(pc_batch **out, const pc_model *model, const pc_batch_options *options)
 {
@@ -16,11 +20,6 @@ pc_status pc_batch_new(pc_batch **out, const pc_model *model, const pc_batch_opt
         return pc__fail(PC_ERR_INVALID, "pc_batch_new: model is NULL");
     PC__TRY_RETURN(pc__options_read(&o, sizeof o, PC__V1_SIZE(pc_batch_options, step_tokens),
                                     options, "pc_batch_options"));
-    if (o.step_tokens)
-        return pc__fail(PC_ERR_UNSUPPORTED,
-                        "pc_batch_options: step_tokens is %u: this version computes prompts as a "
-                        "whole, so it must be 0",
-                        o.step_tokens);
     PC__TRY_RETURN(pc__model_can_go_on(model));
     batch = pc__calloc(&model->context->mem, 1, sizeof *batch);
     if (!batch)
@@ -28,6 +27,7 @@ pc_status pc_batch_new(pc_batch **out, const pc_model *model, const pc_batch_opt
     batch->references = 1;
     batch->model = pc__model_ref(model);
     batch->max_sequences = o.max_sequences;
+    batch->step_tokens = o.step_tokens;
     *out = batch;
     return PC_OK;
 }
@@ -108,24 +108,42 @@ pc_status pc_batch_remove(pc_batch *batch, pc_sequence *sequence)
     return PC_OK;
 }
 
-/* Puts a sequence before those of lower priority. */
-static void insert_by_priority(pc_sequence **list, size_t count, pc_sequence *sequence)
+/* When it has to be done; INFINITY: at no time. */
+static double deadline_of(const pc_sequence *s)
 {
-    int32_t priority = sequence->generation.options.priority;
-    for (; count && list[count - 1]->generation.options.priority < priority; count--)
+    double seconds = s->generation.options.deadline_seconds;
+    return seconds > 0 ? s->generation.started + seconds : INFINITY;
+}
+
+static int comes_before(const pc_sequence *a, const pc_sequence *b)
+{
+    int32_t x = a->generation.options.priority, y = b->generation.options.priority;
+    return x != y ? x > y : deadline_of(a) < deadline_of(b);
+}
+
+/* By priority, then by deadline, then in the order of joining. */
+static void insert_in_order(pc_sequence **list, size_t count, pc_sequence *sequence)
+{
+    for (; count && comes_before(sequence, list[count - 1]); count--)
         list[count] = list[count - 1];
     list[count] = sequence;
 }
 
-/* Prompts are computed one after the other. Each gives its first token; a sequence with pushed
- * tokens joins the running ones instead. */
-static void start_new(pc_batch *batch, pc_sequence *const *list, size_t count, float *logits,
-                      pc_sequence **running, size_t *run)
+/* Whether its prompt is still to be computed, in this batch: a callback may have removed it. */
+static int is_fresh(const pc_batch *batch, const pc_sequence *s)
+{
+    return s->members == &batch->members && !s->finish && !s->placed.sequence;
+}
+
+/* Prompts that cannot be cut are computed one after the other. Each gives its first token; a
+ * sequence with pushed tokens joins the running ones instead. */
+static void start_whole(pc_batch *batch, pc_sequence *const *list, size_t count, float *logits,
+                        pc_sequence **running, size_t *run)
 {
     pc__first_token first;
     for (size_t i = 0; i < count; i++) {
-        if (list[i]->members != &batch->members || list[i]->finish)
-            continue; /* a callback may have removed it */
+        if (!is_fresh(batch, list[i]))
+            continue;
         if (pc__sequence_prefill(list[i], logits, list[i]->pending ? NULL : &first.drawn) < 0)
             continue;
         if (list[i]->pending)
@@ -133,6 +151,159 @@ static void start_new(pc_batch *batch, pc_sequence *const *list, size_t count, f
         else
             pc__sequence_sample(list[i], logits, &first.drawn);
     }
+}
+
+/* ------------------------------------------------------------------ pieces */
+
+/* Members of a step. */
+typedef struct step {
+    pc_batch *batch;
+    pc_sequence **running; /* [members], then the prompts of a pass */
+    size_t run;
+    pc_sequence **fresh; /* [fresh_count] whose prompts are computed in pieces, in order */
+    size_t fresh_count;
+    size_t *pieces; /* [2 * members] of `running` */
+    float *logits;
+    size_t left; /* tokens of prompts that the step may still compute */
+} step;
+
+/* A prompt's tokens beside running sequences take about as long as those alone, so that a step
+ * takes twice as long at most. */
+static size_t choose_tokens(const pc_batch *batch, size_t run)
+{
+    enum { ALONE = 2048, LEAST = 16, UNKNOWN = 32 };
+    double tokens;
+    if (batch->step_tokens)
+        return batch->step_tokens > run + 1 ? batch->step_tokens - run : 1;
+    if (!run)
+        return ALONE;
+    if (batch->decode_seconds <= 0 || batch->token_seconds <= 0)
+        return UNKNOWN;
+    tokens = batch->decode_seconds / batch->token_seconds;
+    return tokens < LEAST ? LEAST : tokens > ALONE ? ALONE : (size_t)tokens / LEAST * LEAST;
+}
+
+static void note_seconds(double *mean, double seconds)
+{
+    static const double WEIGHT = 0.2; /* of the newest */
+    *mean = *mean > 0 ? *mean + WEIGHT * (seconds - *mean) : seconds;
+}
+
+/* Of a pass. */
+static void note_pass(pc_batch *batch, size_t run, size_t tokens, double seconds)
+{
+    double beside = run ? batch->decode_seconds : 0;
+    if (!tokens)
+        note_seconds(&batch->decode_seconds, seconds);
+    else if ((beside > 0 || !run) && seconds > beside)
+        note_seconds(&batch->token_seconds, (seconds - beside) / (double)tokens);
+}
+
+/* Another prompt of this batch computes the segments that this one is about to compute. */
+static int is_under_way(const step *st, const pc_sequence *s)
+{
+    for (size_t i = 0; s->cache && i < st->fresh_count; i++) {
+        const pc_sequence *other = st->fresh[i];
+        if (other != s && other->cache == s->cache && other->pieces && other->pieces->encoding
+            && pc__id_equal(&other->pieces->call.key, &s->pieces->call.key))
+            return 1;
+    }
+    return 0;
+}
+
+/* How many tokens of its prompt can be computed now. An error ends it. */
+static size_t ready_tokens(const step *st, pc_sequence *s)
+{
+    pc_status status;
+    if (!is_fresh(st->batch, s) || pc__sequence_start(s) < 0)
+        return 0;
+    s->pieces->looks_again |= s->pieces->seen != st->batch->encoded;
+    s->pieces->seen = st->batch->encoded;
+    status = pc__pieces_advance(s->pieces);
+    if (status == PC_OK && s->pieces->has_call && !s->pieces->encoding && is_under_way(st, s)) {
+        pc__pieces_wait(s->pieces);
+        return 0;
+    }
+    if (status == PC_OK)
+        status = pc__pieces_open(s->pieces);
+    if (status < 0) {
+        pc__sequence_fail(s, status);
+        return 0;
+    }
+    return pc__pieces_left(s->pieces);
+}
+
+/* Marks those whose encode calls are open, before a pass. */
+static void mark_calls(const step *st)
+{
+    for (size_t i = 0; i < st->fresh_count; i++)
+        if (st->fresh[i]->pieces)
+            st->fresh[i]->pieces->was_open = st->fresh[i]->pieces->encoding != NULL;
+}
+
+/* Counts the calls that the pass has ended. A prompt knows its own. */
+static void count_calls(const step *st)
+{
+    for (size_t i = 0; i < st->fresh_count; i++) {
+        pc__pieces *p = st->fresh[i]->pieces;
+        if (!p || !p->was_open || p->encoding)
+            continue;
+        p->seen += p->seen == st->batch->encoded;
+        st->batch->encoded++;
+    }
+}
+
+/* One pass: the running sequences, if they have not had one in this step, and pieces of prompts.
+ * 0: there is nothing to compute. */
+static pc_status run_pass(step *st, int first, int *any)
+{
+    size_t run = first ? st->run : 0, count = run, tokens = 0;
+    double started;
+    pc_status status;
+    for (size_t i = 0; i < run; i++)
+        st->pieces[i] = 0;
+    for (size_t i = 0; i < st->fresh_count && tokens < st->left; i++) {
+        size_t ready = ready_tokens(st, st->fresh[i]);
+        if (!ready)
+            continue;
+        st->running[count] = st->fresh[i];
+        st->pieces[count] = ready < st->left - tokens ? ready : st->left - tokens;
+        tokens += st->pieces[count++];
+    }
+    *any = count > 0;
+    started = pc__now();
+    mark_calls(st);
+    status = pc__sequences_step(st->running, st->pieces, count, st->logits);
+    if (status >= 0 && count)
+        note_pass(st->batch, run, tokens, pc__now() - started);
+    count_calls(st);
+    st->left -= tokens;
+    return status;
+}
+
+static pc_status run_passes(step *st)
+{
+    pc_status status = PC_OK;
+    int any = 1;
+    st->left = choose_tokens(st->batch, st->run);
+    for (int first = 1; status >= 0 && any && (first || st->left); first = 0)
+        status = run_pass(st, first, &any);
+    return status;
+}
+
+/* Every so often the one that has waited longest comes first, so that none waits for ever. */
+static void let_oldest_first(step *st)
+{
+    enum { EVERY = 4 };
+    size_t oldest = 0;
+    if (++st->batch->steps % EVERY || !st->fresh_count)
+        return;
+    for (size_t i = 1; i < st->fresh_count; i++)
+        if (st->fresh[i]->generation.started < st->fresh[oldest]->generation.started)
+            oldest = i;
+    pc_sequence *s = st->fresh[oldest];
+    memmove(st->fresh + 1, st->fresh, oldest * sizeof(*st->fresh));
+    st->fresh[0] = s;
 }
 
 /* A callback may have moved a sequence here from a batch whose step is under way. */
@@ -148,26 +319,64 @@ pc_status pc__batch_check(const pc_batch *batch, const char *call)
     return PC_OK;
 }
 
-/* Steps `count` sequences; `running` and `fresh` [count] are work memory. */
-static pc_status step_members(pc_batch *batch, pc_sequence *const *all, size_t count,
-                              pc_sequence **running, pc_sequence **fresh, float *logits)
+/* Work memory of a step of `count` sequences. */
+typedef struct batch_memory {
+    pc_sequence **all;   /* [count] */
+    pc_sequence **fresh; /* [count] in pieces */
+    pc_sequence **whole; /* [count] */
+    step step;
+} batch_memory;
+
+static pc_status reserve_step(batch_memory *m, pc_batch *batch, size_t count)
 {
-    size_t run = 0, fresh_count = 0;
+    const pc_allocator *mem = &batch->model->context->mem;
+    m->all = pc__calloc(mem, 5 * count, sizeof(*m->all));
+    m->fresh = m->all + count;
+    m->whole = m->all + 2 * count;
+    m->step.batch = batch;
+    m->step.running = m->all + 3 * count;
+    m->step.pieces = pc__calloc(mem, 2 * count, sizeof *m->step.pieces);
+    /* not zeroed: rows that a backend draws from are never touched */
+    m->step.logits = pc__alloc(mem,
+                               count * (size_t)batch->model->info.vocab * sizeof *m->step.logits);
+    return m->all && m->step.pieces && m->step.logits ? PC_OK : PC_ERR_NOMEM;
+}
+
+static void release_step(batch_memory *m, const pc_allocator *mem)
+{
+    pc__free(mem, m->all);
+    pc__free(mem, m->step.pieces);
+    pc__free(mem, m->step.logits);
+}
+
+static pc_status step_members(batch_memory *m, size_t count)
+{
+    step *st = &m->step;
+    size_t whole = 0;
     pc_status status;
+    st->fresh = m->fresh;
     for (size_t i = 0; i < count; i++) {
-        pc__sequence_ref(all[i]);
-        all[i]->stepping = 1;
-        all[i]->changed = 0;
-        if (!all[i]->finish && all[i]->placed.sequence)
-            running[run++] = all[i];
-        else if (!all[i]->finish)
-            insert_by_priority(fresh, fresh_count++, all[i]);
+        pc_sequence *s = m->all[i];
+        pc__sequence_ref(s);
+        s->stepping = 1;
+        s->changed = 0;
+        if (s->finish)
+            continue;
+        if (s->placed.sequence)
+            st->running[st->run++] = s;
+        else if (s->pieces
+                 || (st->batch->step_tokens != UINT32_MAX
+                     && pc__pieces_can(s->prompt, &s->generation)))
+            insert_in_order(st->fresh, st->fresh_count++, s);
+        else
+            insert_in_order(m->whole, whole++, s);
     }
-    start_new(batch, fresh, fresh_count, logits, running, &run);
-    status = pc__sequences_step(running, run, logits);
+    let_oldest_first(st);
+    start_whole(st->batch, m->whole, whole, st->logits, st->running, &st->run);
+    status = run_passes(st);
     for (size_t i = 0; i < count; i++) {
-        all[i]->stepping = 0;
-        pc__sequence_unref(all[i]);
+        m->all[i]->stepping = 0;
+        pc__sequence_unref(m->all[i]);
     }
     return status;
 }
@@ -182,32 +391,25 @@ static void list_changed(pc__batch_members *m)
 pc_status pc_batch_step(pc_batch *batch)
 {
     PC__HOLD(pc_batch, batch);
-    const pc_allocator *mem;
-    pc_sequence **all;
-    float *logits;
+    batch_memory memory = {.all = NULL};
     size_t count;
-    pc_status status = PC_ERR_NOMEM;
+    pc_status status;
     if (!batch)
         return pc__fail(PC_ERR_INVALID, "pc_batch_step: batch is NULL");
     PC__TRY_RETURN(pc__batch_check(batch, "pc_batch_step"));
     batch->members.changed_count = 0;
     if (!pc__any_sequence_runs(batch->members.items, batch->members.count))
         return PC_END;
-    mem = &batch->model->context->mem;
     count = batch->members.count;
-    all = pc__calloc(mem, 3 * count, sizeof(*all));
-    /* not zeroed: rows that a backend draws from are never touched */
-    logits = pc__alloc(mem, count * (size_t)batch->model->info.vocab * sizeof *logits);
-    if (all && logits) {
-        size_t most = count;
+    status = reserve_step(&memory, batch, count);
+    if (status >= 0) {
         /* the allocator, as any callback, may have removed some */
         count = batch->members.count < count ? batch->members.count : count;
-        memcpy(all, batch->members.items, count * sizeof(*all));
-        status = step_members(batch, all, count, all + most, all + 2 * most, logits);
+        memcpy(memory.all, batch->members.items, count * sizeof(*memory.all));
+        status = step_members(&memory, count);
         list_changed(&batch->members);
     }
-    pc__free(mem, all);
-    pc__free(mem, logits);
+    release_step(&memory, &batch->model->context->mem);
     if (status < 0)
         return status;
     return pc__any_sequence_runs(batch->members.items, batch->members.count) ? PC_OK : PC_END;

@@ -10,6 +10,12 @@ struct pc_batch {
     atomic_size_t references; /* the caller's, and one of each call or task that runs */
     pc_model *model;
     uint32_t max_sequences;
+    uint32_t step_tokens; /* as pc_batch_options */
+    uint64_t steps;       /* so far */
+    uint64_t encoded;     /* encode calls of its prompts, so far */
+    /* Measured: seconds of a pass of running sequences alone, and of a token of a prompt beside
+     * them; 0: not yet. */
+    double decode_seconds, token_seconds;
     pc__batch_members members;
     pc__task_link task; /* its last one */
 };

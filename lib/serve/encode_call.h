@@ -12,6 +12,8 @@ typedef struct pc__encode_call {
     pc_token_range *ranges;
     pc_span *visible;
     pc_segment **segments; /* [args.range_count] room for the result; those left are unreferenced */
+    int stored;            /* 1: in the format in which the model's segments are stored */
+    pc__id key;            /* of its first segment */
 } pc__encode_call;
 
 /* With room for so much. To be ended, on failure too. */

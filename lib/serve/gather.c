@@ -63,18 +63,20 @@ static int misses_any(const pc__gather *g)
     return 0;
 }
 
-static pc_status look_up_ram(pc__gather *g)
+static pc_status look_up_ram(pc__gather *g, int again)
 {
     pc__request *r = g->request;
     for (size_t p = 0; g->cache && p < g->parts; p++) {
         pc__segment_facts facts;
-        if (!g->ops->is_kept(g, p))
+        if (!g->ops->is_kept(g, p) || r->parts[p].segment)
             continue;
         facts = g->ops->facts(g, p);
         PC__TRY_RETURN(pc__segment_find(r->model, g->cache, facts.key, facts.tokens, facts.count,
                                         &r->parts[p].segment));
         r->parts[p].hit = r->parts[p].segment != NULL;
         r->parts[p].tier = PC_TIER_RAM;
+        if (r->parts[p].hit && again && g->ops->loaded)
+            g->ops->loaded(g, p);
     }
     return PC_OK;
 }
@@ -224,17 +226,52 @@ pc_status pc__gather_find(pc__gather *g)
     double started = pc__now();
     pc_status status = g->ops->name(g);
     if (status >= 0)
-        status = look_up_ram(g);
+        status = look_up_ram(g, 0);
     g->request->stats.seconds_assemble += pc__now() - started;
     return status >= 0 && misses_any(g) ? load_missing(g) : status;
+}
+
+pc_status pc__gather_look_again(pc__gather *g)
+{
+    return look_up_ram(g, 1);
+}
+
+pc_status pc__gather_next(pc__gather *g, pc__encode_call *call)
+{
+    *call = (pc__encode_call){.tokens = NULL};
+    return misses_any(g) ? g->ops->next(g, call) : PC_END;
+}
+
+pc_status pc__gather_take(pc__gather *g, pc__encode_call *call, pc_status status,
+                          double token_seconds)
+{
+    return g->ops->take(g, call, status, token_seconds);
+}
+
+static pc_status compute_next(pc__gather *g)
+{
+    const pc__request *r = g->request;
+    pc__encode_call call;
+    double token_seconds = 0;
+    pc_status status = pc__gather_next(g, &call);
+    if (status == PC_OK) {
+        status = pc__call_encode(r->model, g->cache, &call.args, call.stored, call.segments,
+                                 &token_seconds);
+        status = pc__gather_take(g, &call, status, token_seconds);
+    }
+    pc__encode_call_end(&call, &r->model->context->mem);
+    return status;
 }
 
 pc_status pc__gather_compute(pc__gather *g)
 {
     double started = pc__now();
-    pc_status status = misses_any(g) ? g->ops->compute(g) : PC_OK;
+    pc_status status;
+    do
+        status = compute_next(g);
+    while (status == PC_OK);
     g->request->stats.seconds_encode += pc__now() - started;
-    return status;
+    return status < 0 ? status : PC_OK;
 }
 
 void pc__gather_judge(pc__gather *g)

@@ -5,6 +5,7 @@
 #ifndef PC_SERVE_GATHER_H
 #define PC_SERVE_GATHER_H
 
+#include "serve/encode_call.h"
 #include "serve/request.h"
 
 typedef struct pc__gather pc__gather;
@@ -20,6 +21,16 @@ void pc__gather_free(pc__gather *gather);
 pc_status pc__gather_find(pc__gather *gather);
 /* Encodes the parts that still have no segment, and stores them in the cache. */
 pc_status pc__gather_compute(pc__gather *gather);
+/* The same in single calls. The next one, which asks pc__gather_must_stop and is to be ended;
+ * PC_END: no part is missing. Then what became of it, with the seconds of a token: an error, unless
+ * loads have overtaken it, is returned. */
+pc_status pc__gather_next(pc__gather *gather, pc__encode_call *call);
+pc_status pc__gather_take(pc__gather *gather, pc__encode_call *call, pc_status status,
+                          double token_seconds);
+/* Whether the call under way is to be given up: the `cancelled` of its arguments. */
+int32_t pc__gather_must_stop(void *gather);
+/* Looks up in RAM what is still missing: another request may have stored it. */
+pc_status pc__gather_look_again(pc__gather *gather);
 /* At the end: exactness, and why parts were not reused. */
 void pc__gather_judge(pc__gather *gather);
 

@@ -5,7 +5,6 @@
  *
  * Behind modules (pc__gather_new_text_ops) the schema's parts have their segments already. New text
  * saw those, so its keys hold theirs: of those before it, or of all, if parts overlap. */
-#include "serve/encode_call.h"
 #include "serve/gather_internal.h"
 #include "serve/model_calls.h"
 #include "serve/request_tenants.h"
@@ -250,28 +249,25 @@ static void fill_call(const exact_gather *e, pc__encode_call *call)
     call->args.cancel_user = (void *)(uintptr_t)e;
 }
 
-static pc_status encode_parts(exact_gather *e, size_t first, size_t end)
+static pc_status next_call(pc__gather *g, pc__encode_call *call)
 {
-    pc__request *r = e->base.request;
-    const pc_allocator *mem = &r->model->context->mem;
-    pc__encode_call call = {.tokens = NULL};
-    pc_status status;
-    e->first = first;
-    e->end = end;
-    PC__TRY(pc__gather_start(&e->base), done);
-    PC__TRY(pc__encode_call_init(&call, mem, r->tokens, end - first, r->prompt->part_count), done);
-    fill_call(e, &call);
-    PC__TRY(pc__call_encode(r->model, e->base.cache, &call.args, !pc__request_is_fresh(r),
-                            call.segments, &e->call_seconds),
-            done);
-    for (size_t p = first, made = 0; p < end; p++)
-        if (pc__gather_is_missing(&e->base, p)) {
-            r->parts[p].segment = call.segments[made];
-            call.segments[made++] = NULL;
-        }
-done:
-    pc__encode_call_end(&call, mem);
-    return status;
+    exact_gather *e = (exact_gather *)g;
+    const pc__request *r = g->request;
+    size_t p = 0;
+    pc__gather_load_all(g);
+    while (p < g->parts && !pc__gather_is_missing(g, p))
+        p++;
+    if (p == g->parts)
+        return PC_END;
+    e->first = p;
+    e->end = call_end(e, p);
+    PC__TRY_RETURN(pc__gather_start(g));
+    PC__TRY_RETURN(pc__encode_call_init(call, &r->model->context->mem, r->tokens, e->end - e->first,
+                                        r->prompt->part_count));
+    fill_call(e, call);
+    call->stored = !pc__request_is_fresh(r);
+    call->key = r->parts[p].key;
+    return PC_OK;
 }
 
 /* Of a prompt without PML, or new text. */
@@ -315,27 +311,20 @@ static pc_status store_parts(exact_gather *e)
     return PC_OK;
 }
 
-/* An overtaken call is made once more, without the parts that were loaded. */
-static pc_status compute_missing(pc__gather *g)
+/* After an overtaken call the next one is for what was not loaded. */
+static pc_status take_call(pc__gather *g, pc__encode_call *call, pc_status status,
+                           double token_seconds)
 {
     exact_gather *e = (exact_gather *)g;
-    for (size_t p = 0, end; p < g->parts; p = end) {
-        pc_status status;
-        pc__gather_load_all(g);
-        end = call_end(e, p);
-        if (!pc__gather_is_missing(g, p)) {
-            end = p + 1;
-            continue;
+    if (status < 0)
+        return g->overtaken ? PC_OK : status;
+    e->call_seconds = token_seconds;
+    for (size_t p = e->first, made = 0; p < e->end; p++)
+        if (pc__gather_is_missing(g, p)) {
+            g->request->parts[p].segment = call->segments[made];
+            call->segments[made++] = NULL;
         }
-        status = encode_parts(e, p, end);
-        if (status < 0 && !g->overtaken)
-            return status;
-        if (status < 0)
-            end = p;
-        else
-            PC__TRY_RETURN(store_parts(e));
-    }
-    return PC_OK;
+    return store_parts(e);
 }
 
 static void judge_exact(pc__gather *g)
@@ -368,7 +357,8 @@ const pc__gather_ops pc__gather_exact_ops = {
     .end_loads = judge_prefix,
     .cost = part_cost,
     .is_under_way = is_under_way,
-    .compute = compute_missing,
+    .next = next_call,
+    .take = take_call,
     .judge = judge_exact,
     .free = free_exact,
 };
@@ -383,6 +373,7 @@ const pc__gather_ops pc__gather_new_text_ops = {
     .begin_loads = expect_cost,
     .cost = part_cost,
     .is_under_way = is_under_way,
-    .compute = compute_missing,
+    .next = next_call,
+    .take = take_call,
     .free = free_exact,
 };

@@ -22,7 +22,10 @@ typedef struct pc__gather_ops {
     void (*loaded)(pc__gather *gather, size_t part); /* a load has brought it. NULL: nothing */
     /* The part is being computed. */
     int (*is_under_way)(const pc__gather *gather, size_t part);
-    pc_status (*compute)(pc__gather *gather);
+    /* pc__gather_next, when some part is missing, and pc__gather_take. */
+    pc_status (*next)(pc__gather *gather, pc__encode_call *call);
+    pc_status (*take)(pc__gather *gather, pc__encode_call *call, pc_status status,
+                      double token_seconds);
     void (*judge)(pc__gather *gather);
     void (*free)(pc__gather *gather);
 } pc__gather_ops;
@@ -48,8 +51,7 @@ int pc__gather_is_missing(const pc__gather *gather, size_t part);
 /* Gives the part the segment that its load has brought. */
 void pc__gather_load(pc__gather *gather, size_t part);
 void pc__gather_load_all(pc__gather *gather);
-/* Before each computation: PC_ERR_CANCELLED. Its `cancelled` is pc__gather_must_stop. */
+/* Before each computation: PC_ERR_CANCELLED. */
 pc_status pc__gather_start(pc__gather *gather);
-int32_t pc__gather_must_stop(void *gather);
 
 #endif

@@ -110,44 +110,61 @@ static int is_under_way(const pc__gather *g, size_t p)
     return pc__gather_is_missing(g, p) && unit_of(u, p) == u->unit;
 }
 
-static pc_status compute_part(units_gather *u, size_t p)
+/* Gives the part its segment, if that is made. */
+static int settle_part(units_gather *u, size_t p)
 {
     pc__gather *g = &u->base;
     size_t leaf = u->leaf[p];
-    pc_status status;
-    pc__gather_load(g, p);
-    if (!pc__gather_is_missing(g, p))
-        return PC_OK;
-    PC__TRY_RETURN(pc__gather_start(g));
-    u->unit = unit_of(u, p);
-    if (!u->work.made[leaf]) {
-        status = pc__unit_encode(&u->work, u->unit);
-        if (g->overtaken) { /* even if the model has finished all the same */
-            pc__gather_load_all(g);
-            if (!pc__gather_is_missing(g, p))
-                return PC_OK;
-        }
-        if (status < 0)
-            return status;
-    }
+    if (!u->work.made || !u->work.made[leaf])
+        return 0;
     g->request->parts[p].segment = pc__segment_ref(u->work.made[leaf]);
     pc__request_missed(g->request, p,
                        u->work.not_stored[leaf] ? u->work.not_stored[leaf]
                                                 : pc__fetch_reason(&g->fetch, p));
-    return PC_OK;
+    return 1;
 }
 
-/* The texts that other units see come first. */
-static pc_status compute_missing(pc__gather *g)
+/* The texts that other units see come first. SIZE_MAX: none is missing. */
+static size_t next_part(const units_gather *u)
 {
-    units_gather *u = (units_gather *)g;
+    const pc__gather *g = &u->base;
     for (size_t p = 0; p < g->parts; p++)
         if (u->work.recipe->has_lead && pc__gather_is_missing(g, p) && !unit_of(u, p))
-            PC__TRY_RETURN(compute_part(u, p));
+            return p;
     for (size_t p = g->parts; p--;)
         if (pc__gather_is_missing(g, p))
-            PC__TRY_RETURN(compute_part(u, p));
-    return PC_OK;
+            return p;
+    return SIZE_MAX;
+}
+
+static pc_status next_call(pc__gather *g, pc__encode_call *call)
+{
+    units_gather *u = (units_gather *)g;
+    for (size_t p; (p = next_part(u)) != SIZE_MAX;) {
+        pc__gather_load(g, p);
+        if (!pc__gather_is_missing(g, p) || settle_part(u, p))
+            continue;
+        PC__TRY_RETURN(pc__gather_start(g));
+        return pc__unit_prepare(&u->work, unit_of(u, p), call, &u->unit);
+    }
+    return PC_END;
+}
+
+/* An overtaken call counts if the model has finished it all the same. */
+static pc_status take_call(pc__gather *g, pc__encode_call *call, pc_status status,
+                           double token_seconds)
+{
+    units_gather *u = (units_gather *)g;
+    if (status >= 0)
+        status = pc__unit_take(&u->work, u->unit, call, token_seconds);
+    else
+        status = pc__unit_failed(&u->work, u->unit, status);
+    if (g->overtaken)
+        pc__gather_load_all(g);
+    for (size_t p = 0; p < g->parts; p++)
+        if (is_under_way(g, p) && !settle_part(u, p))
+            return status;
+    return g->overtaken ? PC_OK : status;
 }
 
 /* Whether the part's states saw exactly what stands before it in this prompt, item by item. Then
@@ -201,7 +218,8 @@ const pc__gather_ops pc__gather_units_ops = {
     .cost = part_cost,
     .loaded = share_segment,
     .is_under_way = is_under_way,
-    .compute = compute_missing,
+    .next = next_call,
+    .take = take_call,
     .judge = judge_units,
     .free = free_units,
 };

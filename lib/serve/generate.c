@@ -41,7 +41,7 @@ static pc_status branch_samples(generating *g, uint32_t count, const pc__drawn *
 /* One failed sample ends them all. */
 static pc_status step_samples(const generating *g)
 {
-    PC__TRY_RETURN(pc__sequences_step(g->samples, g->count, g->logits));
+    PC__TRY_RETURN(pc__sequences_step(g->samples, NULL, g->count, g->logits));
     for (uint32_t i = 0; i < g->count; i++)
         PC__TRY_RETURN(pc_sequence_error(g->samples[i], NULL));
     return PC_OK;

@@ -144,6 +144,25 @@ static void drop_segments(pc_segment **segments, size_t count)
     }
 }
 
+/* Makes segments of what the call gave, if it gave all. */
+static pc_status wrap_payloads(const encode_ranges *e, void **payloads, pc_status status)
+{
+    const pc_encode_args *args = e->args;
+    if (status >= 0)
+        status = check_payloads(payloads, args->range_count);
+    for (size_t i = 0; i < args->range_count; i++) {
+        const pc_token_range *range = &args->ranges[i];
+        if (payloads[i] && status >= 0)
+            status = pc__wrap_segment(&e->segments[i], e->model, payloads[i], e->stored,
+                                      args->tokens + range->first, range->count);
+        else if (payloads[i])
+            release_payload(e->model, payloads[i]);
+    }
+    if (status < 0)
+        drop_segments(e->segments, args->range_count);
+    return status;
+}
+
 static pc_status run_encode(void *work)
 {
     const encode_ranges *e = work;
@@ -159,21 +178,16 @@ static pc_status run_encode(void *work)
     if (!payloads)
         return PC_ERR_NOMEM;
     call.out = payloads;
-    status = call_model(model, e->cache, &call);
-    if (status >= 0)
-        status = check_payloads(payloads, args->range_count);
-    for (size_t i = 0; i < args->range_count; i++) {
-        const pc_token_range *range = &args->ranges[i];
-        if (payloads[i] && status >= 0)
-            status = pc__wrap_segment(&e->segments[i], model, payloads[i], e->stored,
-                                      args->tokens + range->first, range->count);
-        else if (payloads[i])
-            release_payload(model, payloads[i]);
-    }
+    status = wrap_payloads(e, payloads, call_model(model, e->cache, &call));
     pc__free(&model->context->mem, payloads);
-    if (status < 0)
-        drop_segments(e->segments, args->range_count);
     return status;
+}
+
+static void report_encode(const pc_model *model, pc_cache *cache, size_t tokens, double seconds)
+{
+    if (cache)
+        pc__estimate_report_compute(pc__cache_estimate(cache), model->info.fingerprint, tokens,
+                                    seconds);
 }
 
 /* The cache's background thread pauses meanwhile. The cache learns how long computing takes. */
@@ -190,9 +204,32 @@ pc_status pc__call_encode(const pc_model *model, pc_cache *cache, const pc_encod
     pc__cache_request_running(cache, -1);
     seconds = pc__now() - started;
     *token_seconds = args->count ? seconds / (double)args->count : 0;
-    if (status >= 0 && cache)
-        pc__estimate_report_compute(pc__cache_estimate(cache), model->info.fingerprint, args->count,
-                                    seconds);
+    if (status >= 0)
+        report_encode(model, cache, args->count, seconds);
+    return status;
+}
+
+pc_status pc__call_encode_open(const pc_model *model, const pc_encode_args *args,
+                               pc__encoding **out)
+{
+    *out = NULL;
+    PC__TRY_RETURN(check_vocabulary(model, args->tokens, args->count));
+    return pc__encoding_open(out, model, args);
+}
+
+pc_status pc__call_encode_end(const pc_model *model, pc_cache *cache, pc__encoding *encoding,
+                              const pc_encode_args *args, int stored, pc_segment **segments,
+                              double seconds)
+{
+    const encode_ranges ranges = {model, cache, args, stored, segments};
+    void **payloads = pc__calloc(&model->context->mem, args->range_count, sizeof *payloads);
+    pc_status status = payloads ? PC_OK : PC_ERR_NOMEM;
+    pc__encoding_close(encoding, payloads);
+    if (payloads)
+        status = wrap_payloads(&ranges, payloads, PC_OK);
+    pc__free(&model->context->mem, payloads);
+    if (status >= 0)
+        report_encode(model, cache, args->count, seconds);
     return status;
 }
 
@@ -242,11 +279,17 @@ pc_status pc__call_truncate(const pc_model *model, void *sequence, size_t count)
     return status;
 }
 
-static pc_status call_step(const pc_model *model, pc_cache *cache, const model_call *call,
-                           const pc_step_args *args)
+static pc_status check_rows(const pc_model *model, const pc_step_args *args)
 {
     for (size_t i = 0; i < args->count; i++)
         PC__TRY_RETURN(check_vocabulary(model, &args->rows[i].token, 1));
+    return PC_OK;
+}
+
+static pc_status call_step(const pc_model *model, pc_cache *cache, const model_call *call,
+                           const pc_step_args *args)
+{
+    PC__TRY_RETURN(check_rows(model, args));
     return call_model(model, cache, call);
 }
 
@@ -256,6 +299,17 @@ pc_status pc__call_step(const pc_model *model, pc_cache *cache, const pc_step_ar
     const model_call call = {
         .operation = STEP, .args = args, .tokens = args->count, .draws = draws};
     return call_step(model, cache, &call, args);
+}
+
+pc_status pc__call_step_pieces(const pc_model *model, const pc_step_args *args,
+                               const pc__draws *draws, const pc__encode_piece *pieces, size_t count)
+{
+    PC__TRY_RETURN(check_rows(model, args));
+    pc__model_enter(model, 0);
+    pc_status status = pc__model_status(model, "step",
+                                        pc__model_step_pieces(model, args, draws, pieces, count));
+    pc__model_leave(model, 0);
+    return status;
 }
 
 pc_status pc__call_step_hidden(const pc_model *model, pc_cache *cache, const pc_step_args *args,

@@ -6,7 +6,7 @@
 #ifndef PC_SERVE_MODEL_CALLS_H
 #define PC_SERVE_MODEL_CALLS_H
 
-#include "attn/draw.h"
+#include "model/model_states.h"
 #include "serve/segment_image.h"
 #include "store/cache.h"
 
@@ -15,6 +15,13 @@
  * *token_seconds: the time of one token. */
 pc_status pc__call_encode(const pc_model *model, pc_cache *cache, const pc_encode_args *args,
                           int stored, pc_segment **segments, double *token_seconds);
+/* The same of a native model in pieces: opens it; after all of it is computed, makes the segments.
+ * `seconds`: of all of it. Ends the encoding. */
+pc_status pc__call_encode_open(const pc_model *model, const pc_encode_args *args,
+                               pc__encoding **out);
+pc_status pc__call_encode_end(const pc_model *model, pc_cache *cache, pc__encoding *encoding,
+                              const pc_encode_args *args, int stored, pc_segment **segments,
+                              double seconds);
 pc_status pc__call_sequence_new(const pc_model *model, pc_cache *cache,
                                 const pc_sequence_args *args, void **sequence);
 pc_status pc__call_attach(const pc_model *model, pc_cache *cache, void *sequence,
@@ -24,6 +31,10 @@ pc_status pc__call_truncate(const pc_model *model, void *sequence, size_t count)
 /* draws: of a model that draws (pc__model_draws), else NULL. */
 pc_status pc__call_step(const pc_model *model, pc_cache *cache, const pc_step_args *args,
                         const pc__draws *draws);
+/* With pieces of encodings, of a native model (pc__model_step_pieces). */
+pc_status pc__call_step_pieces(const pc_model *model, const pc_step_args *args,
+                               const pc__draws *draws, const pc__encode_piece *pieces,
+                               size_t count);
 /* hidden: of rows whose want_logits is 1. The model has the function. */
 pc_status pc__call_step_hidden(const pc_model *model, pc_cache *cache, const pc_step_args *args,
                                float *hidden);

@@ -7,17 +7,6 @@
 #include "base/clock.h"
 #include "serve/model_calls.h"
 
-typedef struct assembly {
-    pc__request *request;
-    pc__placed_prompt *out;
-    pc__prompt_row *rows;
-    size_t count;
-    /* The row of the highest position, of equal ones the last: the answer starts there. */
-    size_t last;
-    pc_step_row *step_rows;
-    float *logits;
-} assembly;
-
 static pc_status collect_rows(const pc__request *r, pc__prompt_row **rows, size_t *count)
 {
     *count = 0;
@@ -73,9 +62,8 @@ pc_status pc__request_rows(const pc__request *r, pc__prompt_row **rows, size_t *
 }
 
 /* Under PC_VISIBLE_ALL a new token also sees what stands behind it. No prefill does that. */
-static void judge_order(assembly *f)
+static void judge_order(pc__request *r, const pc__assembly *f)
 {
-    pc__request *r = f->request;
     if (r->options->visibility != PC_VISIBLE_ALL || !f->count)
         return;
     for (size_t p = 0; p < r->prompt->part_count; p++)
@@ -108,41 +96,9 @@ pc_status pc__request_attach(const pc__request *r, void *sequence)
     return PC_OK;
 }
 
-static pc_status compute_rows(assembly *f, void *sequence, size_t first, size_t end)
+static pc_status note_own(const pc__assembly *f, const pc_allocator *mem, pc__own_tokens *own)
 {
-    pc__request *r = f->request;
-    const pc_step_args args = {.struct_size = sizeof args,
-                               .rows = f->step_rows + first,
-                               .row_stride = sizeof *f->step_rows,
-                               .count = end - first,
-                               .logits = f->logits,
-                               .visibility = r->options->visibility,
-                               .rope_regime_length = r->regime.length,
-                               .cancelled = pc__request_must_stop,
-                               .cancel_user = r};
-    PC__TRY_RETURN(pc__request_poll(r));
-    for (size_t i = first; i < end; i++)
-        f->step_rows[i] = (pc_step_row){sequence, f->rows[i].position, f->rows[i].token,
-                                        i == f->last};
-    return pc__call_step(r->model, r->cache, &args, r->draws);
-}
-
-static pc_status compute_all(assembly *f, void *sequence, int distinct)
-{
-    if (distinct)
-        return compute_rows(f, sequence, 0, f->count);
-    for (size_t first = 0, end; first < f->count; first = end) {
-        for (end = first + 1; end < f->count && f->rows[end].part == f->rows[first].part;)
-            end++;
-        PC__TRY_RETURN(compute_rows(f, sequence, first, end));
-    }
-    return PC_OK;
-}
-
-static pc_status note_own(const assembly *f)
-{
-    pc__own_tokens *own = &f->out->own;
-    own->tokens = pc__calloc(&f->request->model->context->mem, f->count, sizeof *own->tokens);
+    own->tokens = pc__calloc(mem, f->count, sizeof *own->tokens);
     if (!own->tokens)
         return PC_ERR_NOMEM;
     for (size_t i = 0; i < f->count; i++)
@@ -152,30 +108,84 @@ static pc_status note_own(const assembly *f)
     return PC_OK;
 }
 
+pc_status pc__assembly_begin(pc__assembly *f, pc__request *r, pc__placed_prompt *out)
+{
+    double started = pc__now();
+    *f = (pc__assembly){.rows = NULL};
+    PC__TRY_RETURN(pc__request_rows(r, &f->rows, &f->count, &f->last, &f->distinct));
+    if (r->bench->baseline == PC_BASELINE_CONTIGUOUS)
+        out->next_position = (int64_t)f->count;
+    judge_order(r, f);
+    PC__TRY_RETURN(note_own(f, &r->model->context->mem, &out->own));
+    PC__TRY_RETURN(pc__request_sequence_new(r, &out->sequence));
+    PC__TRY_RETURN(pc__request_attach(r, out->sequence));
+    r->stats.seconds_assemble += pc__now() - started;
+    return PC_OK;
+}
+
+void pc__assembly_end(pc__assembly *f, const pc_allocator *mem)
+{
+    pc__free(mem, f->rows);
+    *f = (pc__assembly){.rows = NULL};
+}
+
+size_t pc__assembly_left(const pc__assembly *f)
+{
+    size_t end = f->computed;
+    if (f->distinct)
+        return f->count - f->computed;
+    while (end < f->count && f->rows[end].part == f->rows[f->computed].part)
+        end++;
+    return end - f->computed;
+}
+
+size_t pc__assembly_rows(const pc__assembly *f, void *sequence, size_t count, pc_step_row *to)
+{
+    const pc__prompt_row *rows = f->rows + f->computed;
+    for (size_t i = 0; i < count; i++)
+        to[i] = (pc_step_row){sequence, rows[i].position, rows[i].token,
+                              f->computed + i == f->last};
+    return f->last >= f->computed && f->last < f->computed + count;
+}
+
+static pc_status compute_rows(pc__assembly *f, pc__request *r, void *sequence, pc_step_row *rows,
+                              float *logits)
+{
+    const pc_step_args args = {.struct_size = sizeof args,
+                               .rows = rows,
+                               .row_stride = sizeof *rows,
+                               .count = pc__assembly_left(f),
+                               .logits = logits,
+                               .visibility = r->options->visibility,
+                               .rope_regime_length = r->regime.length,
+                               .cancelled = pc__request_must_stop,
+                               .cancel_user = r};
+    PC__TRY_RETURN(pc__request_poll(r));
+    pc__assembly_rows(f, sequence, args.count, rows);
+    PC__TRY_RETURN(pc__call_step(r->model, r->cache, &args, r->draws));
+    f->computed += args.count;
+    return PC_OK;
+}
+
+static pc_status compute_all(pc__assembly *f, pc__request *r, void *sequence, float *logits)
+{
+    const pc_allocator *mem = &r->model->context->mem;
+    pc_step_row *rows = pc__calloc(mem, f->count, sizeof *rows);
+    pc_status status = rows ? PC_OK : PC_ERR_NOMEM;
+    while (status >= 0 && pc__assembly_left(f))
+        status = compute_rows(f, r, sequence, rows, logits);
+    pc__free(mem, rows);
+    return status;
+}
+
 pc_status pc__request_assemble(pc__request *r, pc__placed_prompt *out, float *logits)
 {
-    assembly f = {.request = r, .out = out, .logits = logits};
+    pc__assembly f;
+    pc_status status = pc__assembly_begin(&f, r, out);
     double started = pc__now();
-    pc_status status;
-    int distinct;
-    PC__TRY(pc__request_rows(r, &f.rows, &f.count, &f.last, &distinct), done);
-    if (r->bench->baseline == PC_BASELINE_CONTIGUOUS)
-        out->next_position = (int64_t)f.count;
-    f.step_rows = pc__calloc(&r->model->context->mem, f.count, sizeof *f.step_rows);
-    if (!f.step_rows) {
-        status = PC_ERR_NOMEM;
-        goto done;
-    }
-    judge_order(&f);
-    PC__TRY(note_own(&f), done);
-    PC__TRY(pc__request_sequence_new(r, &out->sequence), done);
-    PC__TRY(pc__request_attach(r, out->sequence), done);
-    r->stats.seconds_assemble += pc__now() - started;
-    started = pc__now();
-    status = compute_all(&f, out->sequence, distinct);
+    if (status >= 0)
+        status = compute_all(&f, r, out->sequence, logits);
     r->stats.seconds_prefill += pc__now() - started;
-done:
-    pc__free(&r->model->context->mem, f.rows);
-    pc__free(&r->model->context->mem, f.step_rows);
+    pc__assembly_end(&f, &r->model->context->mem);
     return status;
 }

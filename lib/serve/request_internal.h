@@ -34,6 +34,26 @@ pc_status pc__request_repair_first(pc__request *request);
 /* PC_REPAIR_TOP: the repair_percent of tokens whose states deviate most, as the model tells. */
 pc_status pc__request_repair_top(pc__request *request);
 
+/* The rows of a prompt without states, on their way into its sequence. */
+typedef struct pc__assembly {
+    pc__prompt_row *rows; /* [count] */
+    size_t count;
+    size_t
+        last; /* the row of the highest position, of equal ones the last: the answer starts there */
+    int distinct; /* as pc__request_rows */
+    size_t computed;
+} pc__assembly;
+
+/* Makes the sequence and attaches the segments; sets all of *out but as pc__request_assemble says.
+ * To be ended, on failure too. */
+pc_status pc__assembly_begin(pc__assembly *assembly, pc__request *request, pc__placed_prompt *out);
+void pc__assembly_end(pc__assembly *assembly, const pc_allocator *mem);
+/* How many rows one call may have next; 0: all are computed. The next `count` of them; 1: one of
+ * them wants logits. The caller counts those that are computed. */
+size_t pc__assembly_left(const pc__assembly *assembly);
+size_t pc__assembly_rows(const pc__assembly *assembly, void *sequence, size_t count,
+                         pc_step_row *to);
+
 /* Makes the sequence: attaches segments, computes the rest. Sets all of *out; next_position is
  * changed by PC_BASELINE_CONTIGUOUS only. On failure the caller frees *out. */
 pc_status pc__request_assemble(pc__request *request, pc__placed_prompt *out, float *logits);

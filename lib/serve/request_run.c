@@ -1,11 +1,11 @@
 /* The order of a request's steps: gather, ask the memo, repair, assemble; once more without streams
- * where a layer did not come in time. */
+ * where a layer did not come in time. Then the same in pieces. */
 #include <string.h>
 
 #include "base/clock.h"
-#include "serve/gather.h"
+#include "model/model_states.h"
 #include "serve/model_calls.h"
-#include "serve/request_internal.h"
+#include "serve/request_pieces.h"
 
 /* PC_BASELINE_COPIES: the request gets a copy of each segment that the cache has given. */
 static pc_status copy_hits(pc__request *r)
@@ -208,4 +208,196 @@ pc_status pc__request_run(pc__request *r, pc__placed_prompt *out, float *logits)
     if (r->stats.miss_reason != PC_REASON_NONE)
         r->stats.miss_reason = failure;
     return status;
+}
+
+/* ------------------------------------------------------------------ in pieces */
+
+int pc__pieces_can(const pc_prompt *prompt, const pc__generation *generation)
+{
+    return pc__model_cuts(prompt->model) && !generation->options.memo
+           && generation->bench.baseline == PC_BASELINE_NONE;
+}
+
+pc_status pc__pieces_new(pc__pieces **out, const pc_prompt *prompt, pc_cache *cache,
+                         const pc__generation *generation, size_t pushed)
+{
+    const pc_allocator *mem = &prompt->model->context->mem;
+    pc__pieces *p = *out = pc__calloc(mem, 1, sizeof *p);
+    pc_status status;
+    if (!p)
+        return PC_ERR_NOMEM;
+    PC__TRY(pc__request_init(&p->request, prompt, cache, generation, pushed), failed);
+    p->request.together = 1;
+    p->out.segments = pc__calloc(mem, prompt->part_count, sizeof(*p->out.segments));
+    if (p->out.segments)
+        return PC_OK;
+    status = PC_ERR_NOMEM;
+failed:
+    pc__pieces_free(p);
+    *out = NULL;
+    return status;
+}
+
+static void end_call(pc__pieces *p)
+{
+    const pc_allocator *mem = &p->request.model->context->mem;
+    pc__encoding_close(p->encoding, NULL);
+    p->encoding = NULL;
+    if (p->has_call)
+        pc__encode_call_end(&p->call, mem);
+    p->has_call = 0;
+    p->call_seconds = 0;
+}
+
+void pc__pieces_free(pc__pieces *p)
+{
+    if (!p)
+        return;
+    const pc_model *model = p->request.prompt->model;
+    const pc_allocator mem = model->context->mem;
+    end_call(p);
+    pc__gather_free(p->gather);
+    pc__assembly_end(&p->assembly, &mem);
+    pc__placed_prompt_end(&p->out, model);
+    pc__free(&mem, p->logits);
+    pc__request_end(&p->request);
+    pc__free(&mem, p);
+}
+
+/* Before rows are computed. */
+static pc_status begin_rows(pc__pieces *p)
+{
+    pc__request *r = &p->request;
+    pc__request_judge(r);
+    need_last_token(r, &p->out.next_position);
+    PC__TRY_RETURN(repair_parts(r));
+    pc__request_count(r);
+    PC__TRY_RETURN(pc__assembly_begin(&p->assembly, r, &p->out));
+    p->stage = PC__PIECES_ROWS;
+    if (p->assembly.last + 1 < p->assembly.count
+        && !(p->logits = pc__alloc(&r->model->context->mem,
+                                   (size_t)r->model->info.vocab * sizeof *p->logits)))
+        return PC_ERR_NOMEM;
+    return PC_OK;
+}
+
+static pc_status begin_gather(pc__pieces *p)
+{
+    if (p->request.prompt->given || pc__request_reuses_nothing(&p->request)) {
+        PC__TRY_RETURN(p->request.prompt->given ? use_given(&p->request) : PC_OK);
+        return begin_rows(p);
+    }
+    PC__TRY_RETURN(pc__gather_new(&p->gather, &p->request));
+    p->stage = PC__PIECES_MODULES;
+    return pc__gather_find(p->gather);
+}
+
+/* The gather of this stage is done. */
+static pc_status next_stage(pc__pieces *p)
+{
+    if (p->stage == PC__PIECES_MODULES)
+        pc__gather_judge(p->gather);
+    pc__gather_free(p->gather);
+    p->gather = NULL;
+    if (p->stage == PC__PIECES_MODULES) {
+        p->stage = PC__PIECES_TEXT;
+        PC__TRY_RETURN(pc__gather_new_text(&p->gather, &p->request));
+        if (p->gather)
+            return pc__gather_find(p->gather);
+    }
+    return begin_rows(p);
+}
+
+static pc_status prepare_call(pc__pieces *p)
+{
+    if (p->looks_again)
+        PC__TRY_RETURN(pc__gather_look_again(p->gather));
+    p->looks_again = 0;
+    p->has_call = 1;
+    pc_status status = pc__gather_next(p->gather, &p->call);
+    if (status == PC_OK)
+        return status;
+    end_call(p);
+    return status;
+}
+
+/* Loads have overtaken the call that is under way. */
+static pc_status give_up_call(pc__pieces *p)
+{
+    pc_status status = pc__gather_take(p->gather, &p->call, PC_ERR_CANCELLED, 0);
+    end_call(p);
+    return status;
+}
+
+pc_status pc__pieces_advance(pc__pieces *p)
+{
+    pc_status status = PC_OK;
+    PC__TRY_RETURN(pc__request_poll(&p->request));
+    if (p->encoding && pc__gather_must_stop(p->gather))
+        PC__TRY_RETURN(give_up_call(p));
+    while (!p->has_call && p->stage != PC__PIECES_ROWS && status >= 0) {
+        if (p->stage == PC__PIECES_FIND) {
+            status = begin_gather(p);
+        } else {
+            status = prepare_call(p);
+            if (status == PC_END)
+                status = next_stage(p);
+        }
+    }
+    if (status < 0)
+        return status;
+    return p->has_call || pc__assembly_left(&p->assembly) ? PC_OK : PC_END;
+}
+
+void pc__pieces_wait(pc__pieces *p)
+{
+    end_call(p);
+    p->looks_again = 1;
+}
+
+pc_status pc__pieces_open(pc__pieces *p)
+{
+    if (!p->has_call || p->encoding)
+        return PC_OK;
+    return pc__call_encode_open(p->request.model, &p->call.args, &p->encoding);
+}
+
+size_t pc__pieces_left(const pc__pieces *p)
+{
+    return p->encoding ? pc__encoding_left(p->encoding) : pc__assembly_left(&p->assembly);
+}
+
+static pc_status take_encoded(pc__pieces *p)
+{
+    pc__encoding *encoding = p->encoding;
+    pc_status status;
+    p->encoding = NULL;
+    status = pc__call_encode_end(p->request.model, p->request.cache, encoding, &p->call.args,
+                                 p->call.stored, p->call.segments, p->call_seconds);
+    status = pc__gather_take(p->gather, &p->call, status,
+                             p->call_seconds / (double)p->call.args.count);
+    end_call(p);
+    return status;
+}
+
+pc_status pc__pieces_computed(pc__pieces *p, size_t count, double seconds)
+{
+    if (p->stage == PC__PIECES_ROWS) {
+        p->assembly.computed += count;
+        p->request.stats.seconds_prefill += seconds;
+        return PC_OK;
+    }
+    p->call_seconds += seconds;
+    if (p->stage == PC__PIECES_TEXT)
+        p->request.stats.seconds_prefill += seconds;
+    else
+        p->request.stats.seconds_encode += seconds;
+    return pc__encoding_left(p->encoding) ? PC_OK : take_encoded(p);
+}
+
+void pc__pieces_finish(pc__pieces *p, pc__placed_prompt *out)
+{
+    hand_over(&p->request, &p->out);
+    *out = p->out;
+    p->out = (pc__placed_prompt){.sequence = NULL};
 }

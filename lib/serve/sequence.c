@@ -10,7 +10,7 @@
 #include "base/clock.h"
 #include "base/options.h"
 #include "model/model_states.h"
-#include "serve/request.h"
+#include "serve/request_pieces.h"
 
 static void sample_counter_unref(const pc_allocator *mem, pc__sample_counter *counter)
 {
@@ -124,6 +124,7 @@ void pc__sequence_unref(pc_sequence *s)
         return;
     prompt = s->prompt;
     cache = s->cache;
+    pc__pieces_free(s->pieces);
     pc__placed_prompt_end(&s->placed, s->model);
     pc__sampler_end(&s->sampler);
     pc__stream_end(&s->text);
@@ -238,6 +239,16 @@ static pc_status describe_first(pc_sequence *s, pc__request *request, pc__draw *
     return PC_OK;
 }
 
+/* What the request has given the sequence. */
+static void note_request(pc_sequence *s, const pc__request *request)
+{
+    pc__generation_drop_memo(&s->generation);
+    s->regime = request->regime;
+    s->stats = request->stats;
+    s->stats.tokens_prompt += s->count; /* pushed already */
+    s->stats.tokens_new += s->count;
+}
+
 pc_status pc__sequence_prefill(pc_sequence *s, float *logits, pc__drawn *drawn)
 {
     pc__draw draw;
@@ -254,21 +265,46 @@ pc_status pc__sequence_prefill(pc_sequence *s, float *logits, pc__drawn *drawn)
         PC__TRY(describe_first(s, &request, &draw, &draws), done);
     status = pc__request_run(&request, &s->placed, logits);
 done:
-    s->stats = request.stats;
-    if (status < 0) {
-        pc__sequence_fail(s, status);
+    if (status >= 0) {
+        note_request(s, &request);
     } else {
-        pc__generation_drop_memo(&s->generation);
-        s->regime = request.regime;
-        s->stats.tokens_prompt += s->count; /* pushed already */
-        s->stats.tokens_new += s->count;
+        s->stats = request.stats;
+        pc__sequence_fail(s, status);
     }
     pc__request_end(&request);
     return status;
 }
 
+void pc__sequence_drop_pieces(pc_sequence *s)
+{
+    pc__pieces_free(s->pieces);
+    s->pieces = NULL;
+}
+
+pc_status pc__sequence_start(pc_sequence *s)
+{
+    pc_status status;
+    if (s->pieces)
+        return PC_OK;
+    s->started = pc__now();
+    status = pc__pieces_new(&s->pieces, s->prompt, s->cache, &s->generation, s->count);
+    if (status >= 0)
+        status = note_prompt(s);
+    if (status < 0)
+        pc__sequence_fail(s, status);
+    return status;
+}
+
+void pc__sequence_place(pc_sequence *s)
+{
+    pc__pieces_finish(s->pieces, &s->placed);
+    note_request(s, &s->pieces->request);
+    pc__sequence_drop_pieces(s);
+}
+
 static void end_states(pc_sequence *s)
 {
+    pc__sequence_drop_pieces(s);
     pc__placed_prompt_end(&s->placed, s->model);
     s->excess = 0;
 }
@@ -276,6 +312,9 @@ static void end_states(pc_sequence *s)
 /* Drops the model's sequence now, not only when `s` is freed. */
 static void end_sequence(pc_sequence *s, uint32_t finish)
 {
+    if (s->pieces)
+        s->stats = s->pieces->request.stats;
+    pc__sequence_drop_pieces(s);
     s->finish = s->stats.finish = finish;
     s->changed = 1;
     if (s->error.status <= PC_ERR_DEAD || !(s->generation.options.flags & PC_GENERATE_KEEP))
@@ -512,6 +551,7 @@ pc_status pc__sequence_copy(pc_sequence **out, pc_sequence *from, const pc_sampl
     /* `from` alone owns these, and only it is in a batch */
     to->generation = (pc__generation){.strings = NULL};
     to->placed = (pc__placed_prompt){.sequence = NULL};
+    to->pieces = NULL;
     to->sampler = (pc__sampler){.mem = NULL};
     to->text = (pc__text_stream){.model = NULL};
     to->tokens = NULL;
@@ -595,6 +635,7 @@ pc_status pc_sequence_set_options(pc_sequence *s, const pc_generate_options *opt
             done);
     PC__TRY(pc__sampler_replay(&sampler, &s->sampler), done);
     PC__TRY(make_logits(&logits, s, &changed.options), done);
+    pc__sequence_drop_pieces(s); /* other options make other pieces */
     if (s->placed.sequence)
         PC__TRY(pc__generation_take_over(&changed, &s->generation, call), done);
     if (!s->placed.sequence || !s->logits) {

@@ -49,6 +49,7 @@ struct pc_sequence {
     /* placed.sequence is NULL before the first step and after the end; placed.next_position is that
      * of the first pending token. */
     pc__placed_prompt placed;
+    struct pc__pieces *pieces; /* its prompt, while that is computed in pieces; or NULL */
     pc__request_regime regime;
     pc__sampler sampler;
     int32_t *tokens; /* behind the prompt: sampled and pushed */
@@ -92,6 +93,11 @@ pc_status pc__sequence_describe(pc_sequence *sequence, pc__draw *draw);
  * stays without a prompt. `drawn` (of a pc__first_token; NULL: the logits are wanted) may get its
  * first token instead: then its outcome is not PC__NOT_DRAWN. */
 pc_status pc__sequence_prefill(pc_sequence *sequence, float *logits, pc__drawn *drawn);
+/* The same in pieces (request_pieces.h). Starts, unless it has. An error ends it. */
+pc_status pc__sequence_start(pc_sequence *sequence);
+/* Its tokens up to the prompt's end are computed: it has its states, and the statistics so far. */
+void pc__sequence_place(pc_sequence *sequence);
+void pc__sequence_drop_pieces(pc_sequence *sequence);
 /* Of logits behind its rows (and changes them), or of the token that was drawn from them (NULL or
  * PC__NOT_DRAWN: none): samples, extends the text, decides whether the sequence ends. An error ends
  * it, as it was before these rows. */
@@ -137,9 +143,11 @@ pc_status pc__sequence_check(pc_sequence *sequence, int placed, const char *call
 void pc__sequence_leave(pc_sequence *sequence);
 
 int pc__any_sequence_runs(pc_sequence *const *sequences, size_t count); /* not finished */
-/* One step of running sequences of one model: computes their next logits and samples. Those that
+/* One step of sequences of one model: computes their next logits and samples. pieces [count], or
+ * NULL: of one whose prompt is in pieces, so many of its next tokens; 0: a running one. Those that
  * agree in RoPE regime and visibility are one call of the model. logits [count][vocab]. An error of
  * a sequence ends that one. Returns PC_ERR_NOMEM of work memory: then nothing has changed. */
-pc_status pc__sequences_step(pc_sequence *const *sequences, size_t count, float *logits);
+pc_status pc__sequences_step(pc_sequence *const *sequences, const size_t *pieces, size_t count,
+                             float *logits);
 
 #endif

@@ -85,6 +85,7 @@ static pc_status push_tokens(pc_sequence *s, const char *call, const int32_t *to
     s->stepping = 0;
     if (status < 0)
         return status;
+    pc__sequence_drop_pieces(s); /* its length has changed */
     for (size_t i = 0; i < count; i++) {
         s->tokens[s->count++] = tokens[i];
         pc__sampler_note(&s->sampler, tokens[i]);

@@ -1,7 +1,6 @@
 /* One encode call for a unit of a schema, and where its segments go. */
 #include "serve/unit_encode.h"
 
-#include "serve/encode_call.h"
 #include "serve/fetch.h"
 #include "serve/model_calls.h"
 
@@ -59,21 +58,27 @@ pc_status pc__unit_find(pc__unit_work *work, size_t leaf, pc_segment **out)
     return status;
 }
 
-/* The leading texts, encoded first where they are missing. */
-static pc_status show_lead(pc__unit_work *work, pc__encode_call *call)
+/* PC_MISS: one of the leading texts has no segment. */
+static pc_status find_lead(pc__unit_work *work)
 {
     const pc__unit *lead = &work->recipe->units[0];
     for (size_t i = 0; i < lead->count; i++) {
-        size_t leaf = lead->leaf[i];
-        pc_segment *segment;
-        if (leaf == PC__NO_LEAF)
+        pc_segment *segment = NULL;
+        if (lead->leaf[i] == PC__NO_LEAF)
             continue;
-        PC__TRY_RETURN(pc__unit_find(work, leaf, &segment));
+        PC__TRY_RETURN(pc__unit_find(work, lead->leaf[i], &segment));
         if (!segment)
-            PC__TRY_RETURN(pc__unit_encode(work, 0));
-        pc__encode_call_see(call, work->made[leaf], lead->items[i]->start);
+            return PC_MISS;
     }
     return PC_OK;
+}
+
+static void show_lead(const pc__unit_work *work, pc__encode_call *call)
+{
+    const pc__unit *lead = &work->recipe->units[0];
+    for (size_t i = 0; i < lead->count; i++)
+        if (lead->leaf[i] != PC__NO_LEAF)
+            pc__encode_call_see(call, work->made[lead->leaf[i]], lead->items[i]->start);
 }
 
 pc__segment_facts pc__unit_facts(const pc__unit_work *work, size_t leaf)
@@ -105,9 +110,11 @@ static pc_status store_segment(pc__unit_work *work, size_t leaf, pc_segment *min
 }
 
 /* Where another thread was first, its segment is used from now on. */
-static pc_status store_segments(pc__unit_work *work, const pc__unit *unit, pc_segment *const *made,
-                                double token_seconds)
+pc_status pc__unit_take(pc__unit_work *work, size_t index, const pc__encode_call *call,
+                        double token_seconds)
 {
+    const pc__unit *unit = &work->recipe->units[index];
+    pc_segment *const *made = call->segments;
     for (size_t i = 0; i < unit->count; i++) {
         size_t leaf = unit->leaf[i];
         pc_segment *stored = NULL;
@@ -124,33 +131,66 @@ static pc_status store_segments(pc__unit_work *work, const pc__unit *unit, pc_se
     return PC_OK;
 }
 
-pc_status pc__unit_encode(pc__unit_work *work, size_t index)
+static void name_call(const pc__unit_work *work, const pc__unit *unit, pc__encode_call *call)
+{
+    for (size_t i = unit->count; i--;)
+        if (unit->leaf[i] != PC__NO_LEAF)
+            call->key = work->keys->leaves[unit->leaf[i]];
+}
+
+pc_status pc__unit_prepare(pc__unit_work *work, size_t index, pc__encode_call *call, size_t *which)
 {
     const pc__unit *unit = &work->recipe->units[index];
-    const pc_allocator *mem = &work->model->context->mem;
-    pc__encode_call c = {.tokens = NULL};
-    double token_seconds;
     pc_status status;
-    PC__TRY(pc__unit_work_start(work), done);
-    PC__TRY(pc__encode_call_init(&c, mem, unit->tokens, unit->count, work->recipe->units[0].count),
-            done);
+    *call = (pc__encode_call){.tokens = NULL};
+    *which = index;
+    PC__TRY_RETURN(pc__unit_work_start(work));
+    if (unit->sees_lead) {
+        status = find_lead(work);
+        if (status == PC_MISS)
+            return pc__unit_prepare(work, 0, call, which);
+        if (status < 0)
+            return status;
+    }
+    PC__TRY_RETURN(pc__encode_call_init(call, &work->model->context->mem, unit->tokens, unit->count,
+                                        work->recipe->units[0].count));
     if (unit->sees_lead)
-        PC__TRY(show_lead(work, &c), done);
+        show_lead(work, call);
     for (size_t i = 0; i < unit->count; i++)
-        pc__encode_call_add(&c, unit->items[i]->tokens, unit->items[i]->token_count,
+        pc__encode_call_add(call, unit->items[i]->tokens, unit->items[i]->token_count,
                             unit->items[i]->start, unit->leaf[i] != PC__NO_LEAF);
-    c.args.rope_regime_length = work->rope_regime_length;
-    c.args.adapter = work->adapter;
-    c.args.tag = work->tag;
-    c.args.cancelled = work->cancelled;
-    c.args.cancel_user = work->cancel_user;
-    status = pc__call_encode(work->model, work->cache, &c.args, 1, c.segments, &token_seconds);
-    if (status >= 0)
-        status = store_segments(work, unit, c.segments, token_seconds);
-    else
-        status = pc__fail_in(status, "encoding %s%s",
-                             *unit->name ? "module " : "the schema's texts", unit->name);
-done:
-    pc__encode_call_end(&c, mem);
-    return status;
+    call->args.rope_regime_length = work->rope_regime_length;
+    call->args.adapter = work->adapter;
+    call->args.tag = work->tag;
+    call->args.cancelled = work->cancelled;
+    call->args.cancel_user = work->cancel_user;
+    call->stored = 1;
+    name_call(work, unit, call);
+    return PC_OK;
+}
+
+pc_status pc__unit_failed(const pc__unit_work *work, size_t index, pc_status status)
+{
+    const char *name = work->recipe->units[index].name;
+    return pc__fail_in(status, "encoding %s%s", *name ? "module " : "the schema's texts", name);
+}
+
+pc_status pc__unit_encode(pc__unit_work *work, size_t index)
+{
+    pc__encode_call call;
+    double token_seconds;
+    size_t which;
+    do {
+        pc_status status = pc__unit_prepare(work, index, &call, &which);
+        if (status >= 0) {
+            status = pc__call_encode(work->model, work->cache, &call.args, call.stored,
+                                     call.segments, &token_seconds);
+            status = status < 0 ? pc__unit_failed(work, which, status)
+                                : pc__unit_take(work, which, &call, token_seconds);
+        }
+        pc__encode_call_end(&call, &work->model->context->mem);
+        if (status < 0)
+            return status;
+    } while (which != index);
+    return PC_OK;
 }

@@ -2,6 +2,7 @@
 #ifndef PC_SERVE_UNIT_ENCODE_H
 #define PC_SERVE_UNIT_ENCODE_H
 
+#include "serve/encode_call.h"
 #include "serve/model_calls.h"
 #include "serve/schema.h"
 #include "serve/segment_image.h"
@@ -35,8 +36,15 @@ pc_status pc__unit_work_start(pc__unit_work *work); /* allocates `made` if it is
 
 /* Borrowed from the schema and the keys. */
 pc__segment_facts pc__unit_facts(const pc__unit_work *work, size_t leaf);
-/* Encodes a unit, and first the leading texts if it sees them and they are missing. Stores
- * its leaves in the cache and in `made`. */
+/* The next encode call for a unit, to be ended in any case: its own, or that of the leading texts
+ * if it sees them and they are missing. *which: the unit that it computes. */
+pc_status pc__unit_prepare(pc__unit_work *work, size_t unit, pc__encode_call *call, size_t *which);
+/* Stores the leaves of a unit, computed by its call, in the cache and in `made`. */
+pc_status pc__unit_take(pc__unit_work *work, size_t unit, const pc__encode_call *call,
+                        double token_seconds);
+/* The error of its call, with its name. */
+pc_status pc__unit_failed(const pc__unit_work *work, size_t unit, pc_status status);
+/* All calls for a unit, one after the other. */
 pc_status pc__unit_encode(pc__unit_work *work, size_t unit);
 /* A leaf that was made here or is in RAM; PC_MISS. *out is borrowed from `made`. */
 pc_status pc__unit_find(pc__unit_work *work, size_t leaf, pc_segment **out);

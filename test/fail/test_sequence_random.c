@@ -34,6 +34,7 @@ typedef struct world {
 static pc_test_rng rng;
 static int calm; /* callbacks say nothing */
 static int32_t asked[ASKED];
+static const uint32_t step_tokens[] = {0, 1, 5, 16, UINT32_MAX};
 
 static size_t below(size_t n)
 {
@@ -335,8 +336,11 @@ static void play(uint64_t seed, int native)
     for (int i = 0; i < ASKED; i++)
         asked[i] = (int32_t)below(90) + 3;
     CHECK_OK(pc_prompt_from_tokens(&w.prompt, w.model, asked, ASKED, NULL));
-    for (size_t i = 0; i < BATCHES; i++)
-        CHECK_OK(pc_batch_new(&w.batch[i], w.model, NULL));
+    for (size_t i = 0; i < BATCHES; i++) {
+        pc_batch_options pieces = PC_BATCH_OPTIONS_INIT;
+        pieces.step_tokens = step_tokens[below(sizeof step_tokens / sizeof *step_tokens)];
+        CHECK_OK(pc_batch_new(&w.batch[i], w.model, &pieces));
+    }
     for (int i = 0; i < CALLS; i++) {
         w.memory.fail_at = below(4) ? 0 : w.memory.calls + 1 + below(30);
         if (w.toy)

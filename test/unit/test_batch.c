@@ -310,10 +310,6 @@ static void arguments(void)
     pc_prompt *p = toy_prompt(&w, prompts[1]), *q = toy_prompt(&v, prompts[1]);
     CHECK_STATUS(pc_batch_new(NULL, w.model, NULL), PC_ERR_INVALID);
     CHECK_STATUS(pc_batch_new(&batch, NULL, NULL), PC_ERR_INVALID);
-    o.step_tokens = 1;
-    CHECK_STATUS(pc_batch_new(&batch, w.model, &o), PC_ERR_UNSUPPORTED);
-    CHECK_ERROR_HAS("step_tokens is 1");
-    o.step_tokens = 0;
     o.max_sequences = 1;
     CHECK_OK(pc_batch_new(&batch, w.model, &o));
     CHECK_STATUS(pc_batch_step(batch), PC_END);

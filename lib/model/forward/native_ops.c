@@ -36,7 +36,7 @@ pc_status pc__native_check_placement(const pc__native *native, const pc_span *pl
 }
 
 /* An encode call: the runs that it fills. The last run takes the tokens of no range. */
-typedef struct encode_work {
+struct pc__encoding {
     const pc_model *model;
     const pc_encode_args *args;
     pc__kv **runs;    /* [range_count + 1]; the last may be NULL */
@@ -45,8 +45,8 @@ typedef struct encode_work {
     uint32_t *owner;  /* [count] run of each token */
     int64_t *scratch; /* [count] relative positions */
     uint64_t length;  /* decides the RoPE regime */
-    pc__pass_build build;
-} encode_work;
+    size_t computed;  /* tokens [0, computed) */
+};
 
 /* About the most spans of one pass: each row names the run of each range. */
 enum { SPANS_AT_ONCE = 1 << 18 };
@@ -64,7 +64,7 @@ static pc_status check_encode_args(const pc__native *native, const pc_encode_arg
     return PC_OK;
 }
 
-static pc_status assign_tokens(encode_work *e)
+static pc_status assign_tokens(pc__encoding *e)
 {
     const pc_encode_args *args = e->args;
     for (size_t i = 0; i < args->count; i++)
@@ -86,7 +86,7 @@ static pc_status assign_tokens(encode_work *e)
 }
 
 /* Makes run `c` for all its tokens, at positions relative to its first. */
-static pc_status make_encoded_run(encode_work *e, size_t c)
+static pc_status make_encoded_run(pc__encoding *e, size_t c)
 {
     const pc_encode_args *args = e->args;
     size_t n = 0;
@@ -107,55 +107,47 @@ static size_t min_size(size_t a, size_t b)
     return a < b ? a : b;
 }
 
-static pc_status add_encode_row(encode_work *e, size_t i)
+static pc_status add_encode_row(pc__encoding *e, pc__pass_build *build, size_t i)
 {
     const pc_encode_args *args = e->args;
     uint32_t c = e->owner[i];
     int64_t position = args->positions[i];
     pc__token_row row = {args->tokens[i], 0, position, e->runs[c], e->filled[c]++, e->starts[c], 0};
-    pc__build_row(&e->build, &row);
+    pc__build_row(build, &row);
     for (size_t v = 0; v < args->visible_count; v++) {
         const pc_span *at = &args->visible[v];
         size_t hi = min_size(at->hi, pc__kv_upto(at->segment, position - at->start));
         if (hi > at->lo)
-            PC__TRY_RETURN(pc__build_span(&e->build, at->segment, at->start, at->lo, hi));
+            PC__TRY_RETURN(pc__build_span(build, at->segment, at->start, at->lo, hi));
     }
     for (size_t r = 0; r <= args->range_count; r++)
         if (e->filled[r])
-            PC__TRY_RETURN(pc__build_span(&e->build, e->runs[r], e->starts[r], 0, e->filled[r]));
+            PC__TRY_RETURN(pc__build_span(build, e->runs[r], e->starts[r], 0, e->filled[r]));
     return PC_OK;
 }
 
-static pc_status encode_rows(encode_work *e, size_t first, size_t count)
+pc_status pc__encoding_add(pc__encoding *e, pc__pass_build *build, size_t count)
 {
-    const pc_encode_args *args = e->args;
-    pc__pass pass = {0};
-    PC__TRY_RETURN(pc__build_start(&e->build, &e->model->context->mem, count));
-    for (size_t i = first; i < first + count; i++)
-        PC__TRY_RETURN(add_encode_row(e, i));
-    pc__build_end(&e->build, &pass);
-    pass.rope_regime_length = e->length;
-    pass.cancelled = args->cancelled;
-    pass.cancel_user = args->cancel_user;
-    /* no logits are wanted: end at the last K and V */
-    pass.kv_layers = e->model->native->arch.layers;
-    return pc__forward(e->model, &pass);
-}
-
-/* Passes end where their blocks end, so that several passes compute what one would. */
-static pc_status encode_all(encode_work *e)
-{
-    size_t count = e->args->count, runs = e->args->visible_count + e->args->range_count + 1;
-    size_t blocks = SPANS_AT_ONCE / runs / PC__BLOCK, rows = (blocks ? blocks : 1) * PC__BLOCK;
-    for (size_t first = 0; first < count; first += rows) {
-        PC__TRY_RETURN(encode_rows(e, first, min_size(rows, count - first)));
-        pc__build_free(&e->build);
-        e->build = (pc__pass_build){0};
-    }
+    for (size_t i = e->computed; i < e->computed + count; i++)
+        PC__TRY_RETURN(add_encode_row(e, build, i));
     return PC_OK;
 }
 
-static pc_status reserve_encode(encode_work *e)
+void pc__encoding_settle(pc__encoding *e, size_t count, pc_status status)
+{
+    if (status >= 0)
+        e->computed += count;
+    memset(e->filled, 0, (e->args->range_count + 1) * sizeof *e->filled);
+    for (size_t i = 0; i < e->computed; i++)
+        e->filled[e->owner[i]]++;
+}
+
+size_t pc__encoding_left(const pc__encoding *e)
+{
+    return e->args->count - e->computed;
+}
+
+static pc_status reserve_encode(pc__encoding *e)
 {
     const pc_allocator *mem = &e->model->context->mem;
     size_t runs = e->args->range_count + 1;
@@ -167,11 +159,13 @@ static pc_status reserve_encode(encode_work *e)
     return e->runs && e->starts && e->filled && e->owner && e->scratch ? PC_OK : PC_ERR_NOMEM;
 }
 
-static void finish_encode(encode_work *e, pc_status status, void **segments)
+void pc__encoding_close(pc__encoding *e, void **segments)
 {
+    if (!e)
+        return;
     const pc_allocator *mem = &e->model->context->mem;
     for (size_t c = 0; e->runs && c <= e->args->range_count; c++) {
-        if (status >= 0 && c < e->args->range_count)
+        if (segments && c < e->args->range_count)
             segments[c] = e->runs[c];
         else
             pc__kv_unref(e->runs[c]);
@@ -181,30 +175,79 @@ static void finish_encode(encode_work *e, pc_status status, void **segments)
     pc__free(mem, e->filled);
     pc__free(mem, e->owner);
     pc__free(mem, e->scratch);
-    pc__build_free(&e->build);
+    pc__free(mem, e);
+}
+
+typedef struct encode_opening {
+    const pc_model *model;
+    const pc_encode_args *args;
+    pc__encoding *encoding; /* the result */
+} encode_opening;
+
+static pc_status open_encoding(void *work)
+{
+    encode_opening *o = work;
+    const pc_encode_args *args = o->args;
+    pc__encoding *e = pc__calloc(&o->model->context->mem, 1, sizeof *e);
+    pc_status status;
+    if (!e)
+        return PC_ERR_NOMEM;
+    e->model = o->model;
+    e->args = args;
+    e->length = args->rope_regime_length ? args->rope_regime_length
+                                         : (uint64_t)args->positions[args->count - 1] + 1;
+    PC__TRY(reserve_encode(e), failed);
+    PC__TRY(assign_tokens(e), failed);
+    for (size_t c = 0; c <= args->range_count; c++)
+        PC__TRY(make_encoded_run(e, c), failed);
+    o->encoding = e;
+    return PC_OK;
+failed:
+    pc__encoding_close(e, NULL);
+    return status;
+}
+
+pc_status pc__encoding_open(pc__encoding **out, const pc_model *model, const pc_encode_args *args)
+{
+    encode_opening work = {model, args, NULL};
+    pc_status status;
+    *out = NULL;
+    PC__TRY_RETURN(pc__model_can_go_on(model));
+    PC__TRY_RETURN(check_encode_args(model->native, args));
+    status = pc__model_work(model, open_encoding, &work, 0);
+    *out = work.encoding;
+    return status;
+}
+
+/* Passes end where their blocks end, so that several passes compute what one would. */
+static pc_status encode_all(pc__encoding *e)
+{
+    const pc_step_args args = {.struct_size = sizeof args,
+                               .rope_regime_length = e->length,
+                               .cancelled = e->args->cancelled,
+                               .cancel_user = e->args->cancel_user};
+    size_t runs = e->args->visible_count + e->args->range_count + 1;
+    size_t blocks = SPANS_AT_ONCE / runs / PC__BLOCK, rows = (blocks ? blocks : 1) * PC__BLOCK;
+    while (pc__encoding_left(e)) {
+        const pc__encode_piece piece = {e, min_size(rows, pc__encoding_left(e))};
+        PC__TRY_RETURN(pc__model_step_pieces(e->model, &args, NULL, &piece, 1));
+    }
+    return PC_OK;
 }
 
 static pc_status encode_native(void *user, const pc_encode_args *args, void **segments)
 {
-    encode_work e = {.model = user, .args = args};
+    pc__encoding *e;
     pc_status status;
     for (size_t c = 0; c < args->range_count; c++)
         segments[c] = NULL;
-    PC__TRY(pc__model_can_go_on(e.model), done);
     if (!args->count)
         return args->range_count
                    ? pc__fail(PC_ERR_INVALID, "encode: ranges are given, but no tokens")
-                   : PC_OK;
-    PC__TRY(check_encode_args(e.model->native, args), done);
-    PC__TRY(reserve_encode(&e), done);
-    PC__TRY(assign_tokens(&e), done);
-    e.length = args->rope_regime_length ? args->rope_regime_length
-                                        : (uint64_t)args->positions[args->count - 1] + 1;
-    for (size_t c = 0; c <= args->range_count; c++)
-        PC__TRY(make_encoded_run(&e, c), done);
-    status = encode_all(&e);
-done:
-    finish_encode(&e, status, segments);
+                   : pc__model_can_go_on(user);
+    PC__TRY_RETURN(pc__encoding_open(&e, user, args));
+    status = encode_all(e);
+    pc__encoding_close(e, status >= 0 ? segments : NULL);
     return status;
 }
 

@@ -4,6 +4,7 @@
 #define PC_MODEL_NATIVE_OPS_H
 
 #include "model/forward/native.h"
+#include "model/model_states.h"
 
 pc_status pc__native_sequence_new(void *user, const pc_sequence_args *args, void **sequence);
 pc_status pc__native_attach(void *user, void *sequence, const pc_span *placement);
@@ -18,6 +19,12 @@ pc_status pc__native_truncate(void *user, void *sequence, size_t count);
  * layer (of a single layer if there is only one). K' and V' come from a pass in which every given
  * token sees all given tokens up to its own position. */
 pc_status pc__native_deviation(void *user, const pc_deviation_args *args, float *score);
+
+/* Adds the rows of the next `count` tokens of an encoding to a pass, and takes note of what became
+ * of the pass. */
+struct pc__pass_build;
+pc_status pc__encoding_add(pc__encoding *encoding, struct pc__pass_build *build, size_t count);
+void pc__encoding_settle(pc__encoding *encoding, size_t count, pc_status status);
 
 /* Checks that the placement names tokens of a run of this model, at a place where they may be. */
 pc_status pc__native_check_placement(const pc__native *native, const pc_span *placement);

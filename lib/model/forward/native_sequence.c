@@ -269,7 +269,6 @@ static size_t group_size(const pc_step_args *args, size_t first)
 
 static pc_status add_step_rows(step_work *st)
 {
-    PC__TRY_RETURN(pc__build_start(&st->build, &st->model->context->mem, st->args->count));
     for (size_t first = 0, n; first < st->args->count; first += n) {
         n = group_size(st->args, first);
         if (first + n < st->args->count
@@ -311,7 +310,17 @@ typedef struct step_call {
     const pc_step_args *args;
     const pc__draws *draws;
     float *final;
+    const pc__encode_piece *pieces;
+    size_t piece_count;
 } step_call;
+
+static size_t count_rows(const step_call *c)
+{
+    size_t rows = c->args->count;
+    for (size_t i = 0; i < c->piece_count; i++)
+        rows += c->pieces[i].count;
+    return rows;
+}
 
 static pc_status compute_step(void *call)
 {
@@ -322,8 +331,13 @@ static pc_status compute_step(void *call)
     pc_status status;
     st.length = step_length(args);
     PC__TRY(check_step(&st), done);
+    PC__TRY(pc__build_start(&st.build, &c->model->context->mem, count_rows(c)), done);
     PC__TRY(add_step_rows(&st), done);
+    for (size_t i = 0; i < c->piece_count; i++)
+        PC__TRY(pc__encoding_add(c->pieces[i].encoding, &st.build, c->pieces[i].count), done);
     pc__build_end(&st.build, &pass);
+    if (!args->count) /* nobody reads the last layer: end at its K and V */
+        pass.kv_layers = c->model->native->arch.layers;
     pass.attend.per_row = (args->flags & PC_STEP_PER_ROW) != 0;
     pass.skips_attention = (args->flags & PC_STEP_NO_ATTENTION) != 0;
     pass.rope_regime_length = st.length;
@@ -335,24 +349,34 @@ static pc_status compute_step(void *call)
     status = pc__forward(st.model, &pass);
 done:
     settle_sequences(&st, status);
+    for (size_t i = 0; i < c->piece_count; i++)
+        pc__encoding_settle(c->pieces[i].encoding, c->pieces[i].count, status);
     pc__build_free(&st.build);
     return status;
 }
 
 static pc_status run_step(step_call call)
 {
-    return call.args->count ? pc__model_work(call.model, compute_step, &call, 0) : PC_OK;
+    return count_rows(&call) ? pc__model_work(call.model, compute_step, &call, 0) : PC_OK;
 }
 
 pc_status pc__model_step_draw(const pc_model *model, const pc_step_args *args,
                               const pc__draws *draws)
 {
-    return run_step((step_call){model, args, draws, NULL});
+    return run_step((step_call){.model = model, .args = args, .draws = draws});
+}
+
+pc_status pc__model_step_pieces(const pc_model *model, const pc_step_args *args,
+                                const pc__draws *draws, const pc__encode_piece *pieces,
+                                size_t count)
+{
+    return run_step((step_call){
+        .model = model, .args = args, .draws = draws, .pieces = pieces, .piece_count = count});
 }
 
 pc_status pc__native_step(void *user, const pc_step_args *args)
 {
-    return run_step((step_call){user, args, NULL, NULL});
+    return run_step((step_call){.model = user, .args = args});
 }
 
 /* Of all rows; then those that want theirs are kept. */
@@ -361,7 +385,8 @@ pc_status pc__native_step_hidden(void *user, const pc_step_args *args, float *hi
     const pc_model *model = user;
     size_t width = (size_t)model->native->arch.hidden, bytes = width * sizeof(float);
     float *final = pc__calloc(&model->context->mem, args->count, bytes);
-    pc_status status = final ? run_step((step_call){model, args, NULL, final}) : PC_ERR_NOMEM;
+    const step_call call = {.model = model, .args = args, .final = final};
+    pc_status status = final ? run_step(call) : PC_ERR_NOMEM;
     for (size_t i = 0; i < args->count && status >= 0; i++)
         if (args->rows[i].want_logits) {
             memcpy(hidden, final + i * width, bytes);

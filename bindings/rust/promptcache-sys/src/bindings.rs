@@ -2062,8 +2062,9 @@ pub struct pc_batch_options {
     pub struct_size: usize,
     /// most sequences in the batch; 0: no limit
     pub max_sequences: u32,
-    /// A step computes at most one token of a sequence behind its prompt, and at most so many tokens
-    /// in all. 0: no limit; others are [`PC_ERR_UNSUPPORTED`](crate::PC_ERR_UNSUPPORTED) in this version.
+    /// About how many tokens a step computes: one of each running sequence, then of prompts. 0: 2048
+    /// while none runs; else, as measured on this machine, as many as take the time of the running
+    /// ones once more. `UINT32_MAX`: new prompts as a whole, one after the other.
     pub step_tokens: u32,
 }
 
@@ -4114,7 +4115,7 @@ extern "C" {
     pub fn pc_attend_args_init(args: *mut pc_attend_args, size: usize);
     /// As [`pc_context_options_init`](crate::pc_context_options_init).
     pub fn pc_merge_args_init(args: *mut pc_merge_args, size: usize);
-    /// Makes a request that is stepped in a batch. The first step looks up, encodes and prefills.
+    /// Makes a request that is stepped in a batch. Its first steps look up, encode and prefill.
     /// options: as of [`pc_generate`](crate::pc_generate), copied; samples must be 0 or 1 (use [`pc_sequence_fork`](crate::pc_sequence_fork)). The sequence
     /// holds prompt and cache, and a memo until its prompt is computed.
     /// Returns [`PC_ERR_MISMATCH`](crate::PC_ERR_MISMATCH) and [`PC_ERR_UNSUPPORTED`](crate::PC_ERR_UNSUPPORTED) of the memo, as [`pc_generate`](crate::pc_generate).
@@ -4132,7 +4133,7 @@ extern "C" {
     /// A second continuation of everything so far, over the same memory. Neither changes what the other
     /// reads. It is in no batch, and has the original's options, with its callbacks; these get the
     /// number of the copy as `sample`. Copies, and copies of those, are numbered from 1, as the samples
-    /// of [`pc_generate`](crate::pc_generate). Returns [`PC_ERR_STATE`](crate::PC_ERR_STATE) as [`pc_sequence_push`](crate::pc_sequence_push), and before the first step.
+    /// of [`pc_generate`](crate::pc_generate). Returns [`PC_ERR_STATE`](crate::PC_ERR_STATE) as [`pc_sequence_push`](crate::pc_sequence_push), and before its prompt is computed.
     pub fn pc_sequence_fork(
         out: *mut *mut pc_sequence,
         sequence: *const pc_sequence,
@@ -4183,7 +4184,8 @@ extern "C" {
     /// [`PC_ERR_STATE`](crate::PC_ERR_STATE) as [`pc_sequence_push`](crate::pc_sequence_push).
     pub fn pc_sequence_truncate(sequence: *mut pc_sequence, count: usize) -> pc_status;
     /// Logits \[\*count = vocab\] behind all tokens but the last sampled one. NULL without
-    /// [`PC_GENERATE_LOGITS`](crate::PC_GENERATE_LOGITS) and before the first step, or behind a failed one. Borrowed until the next.
+    /// [`PC_GENERATE_LOGITS`](crate::PC_GENERATE_LOGITS) and before the first token, or behind a failed step. Borrowed until the next
+    /// step.
     pub fn pc_sequence_logits(sequence: *const pc_sequence, count: *mut usize) -> *const f32;
     /// Sequences of one model that are stepped together. They may join and leave between steps. K and V
     /// that several of them hold are read once for all (Hydragen, sections 3.1 and 3.2; RelayAttention,
@@ -4203,10 +4205,15 @@ extern "C" {
     pub fn pc_batch_remove(batch: *mut pc_batch, sequence: *mut pc_sequence) -> pc_status;
     /// Counts what the next step reads.
     pub fn pc_batch_get_stats(batch: *const pc_batch, stats: *mut pc_batch_stats) -> pc_status;
-    /// Computes one token for every unfinished sequence; the first step of a sequence prefills it, by
-    /// `priority`, then in the order of joining. Blocks. Returns [`PC_OK`](crate::PC_OK) (some go on), [`PC_END`](crate::PC_END) (all are
-    /// finished), or an error of the batch itself: [`PC_ERR_NOMEM`](crate::PC_ERR_NOMEM) (call it again), [`PC_ERR_STATE`](crate::PC_ERR_STATE) (a step of
-    /// a sequence is under way). An error of a sequence finishes that one alone ([`pc_sequence_error`](crate::pc_sequence_error)).
+    /// Computes one token for every running sequence, and beside them pieces of the prompts of new ones
+    /// (Sarathi-Serve, section 4.2), up to `step_tokens`: by `priority`, deadline and the order of
+    /// joining; now and then the one that has waited longest comes first. The step that ends a prompt
+    /// gives its first token. What several prompts miss in the cache is encoded once. Tokens are the
+    /// same in whatever pieces. Prompts of an application's model, of one with latent attention, and
+    /// those with a memo or a baseline are computed as a whole. A sequence that is removed keeps what
+    /// it has. Blocks. Returns [`PC_OK`](crate::PC_OK) (some go on), [`PC_END`](crate::PC_END) (all are finished), or an error of the batch
+    /// itself: [`PC_ERR_NOMEM`](crate::PC_ERR_NOMEM) (call it again), [`PC_ERR_STATE`](crate::PC_ERR_STATE) (a step of a sequence is under way). An error
+    /// of a sequence finishes that one alone ([`pc_sequence_error`](crate::pc_sequence_error)).
     pub fn pc_batch_step(batch: *mut pc_batch) -> pc_status;
     /// The sequences \[\*count\] that got a token or finished in the last step and are still in the batch,
     /// in its order. Borrowed until the next step or change of the batch.

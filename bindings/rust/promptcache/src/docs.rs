@@ -429,7 +429,7 @@ Returns [`PC_ERR_INVALID`](crate::Status::Invalid) (an LSE that is NaN or +infin
     (pc_sequence_new) => {
         r##"By [`pc_sequence_new`](crate::sys::pc_sequence_new):
 
-Makes a request that is stepped in a batch. The first step looks up, encodes and prefills.
+Makes a request that is stepped in a batch. Its first steps look up, encode and prefill.
 options: as of [`pc_generate`](crate::sys::pc_generate), copied; samples must be 0 or 1 (use [`pc_sequence_fork`](crate::sys::pc_sequence_fork)). The sequence
 holds prompt and cache, and a memo until its prompt is computed.
 Returns [`PC_ERR_MISMATCH`](crate::Status::Mismatch) and [`PC_ERR_UNSUPPORTED`](crate::Status::Unsupported) of the memo, as [`pc_generate`](crate::sys::pc_generate).
@@ -445,7 +445,7 @@ it is as after its last completed step; in its prefill: the next step prefills a
 A second continuation of everything so far, over the same memory. Neither changes what the other
 reads. It is in no batch, and has the original's options, with its callbacks; these get the
 number of the copy as `sample`. Copies, and copies of those, are numbered from 1, as the samples
-of [`pc_generate`](crate::sys::pc_generate). Returns [`PC_ERR_STATE`](crate::Status::State) as [`pc_sequence_push`](crate::sys::pc_sequence_push), and before the first step."##
+of [`pc_generate`](crate::sys::pc_generate). Returns [`PC_ERR_STATE`](crate::Status::State) as [`pc_sequence_push`](crate::sys::pc_sequence_push), and before its prompt is computed."##
     };
     (pc_sequence_set_options) => {
         r##"By [`pc_sequence_set_options`](crate::sys::pc_sequence_set_options):
@@ -512,7 +512,8 @@ without truncate; or count is 0 and the prompt's highest position was not comput
         r##"By [`pc_sequence_logits`](crate::sys::pc_sequence_logits):
 
 Logits \[\*count = vocab\] behind all tokens but the last sampled one. NULL without
-[`PC_GENERATE_LOGITS`](crate::GenerateFlags::LOGITS) and before the first step, or behind a failed one. Borrowed until the next."##
+[`PC_GENERATE_LOGITS`](crate::GenerateFlags::LOGITS) and before the first token, or behind a failed step. Borrowed until the next
+step."##
     };
     (pc_batch_new) => {
         r##"By [`pc_batch_new`](crate::sys::pc_batch_new):
@@ -541,10 +542,15 @@ Counts what the next step reads."##
     (pc_batch_step) => {
         r##"By [`pc_batch_step`](crate::sys::pc_batch_step):
 
-Computes one token for every unfinished sequence; the first step of a sequence prefills it, by
-`priority`, then in the order of joining. Blocks. Returns [`PC_OK`](crate::Status::Ok) (some go on), [`PC_END`](crate::Status::End) (all are
-finished), or an error of the batch itself: [`PC_ERR_NOMEM`](crate::Status::Nomem) (call it again), [`PC_ERR_STATE`](crate::Status::State) (a step of
-a sequence is under way). An error of a sequence finishes that one alone ([`pc_sequence_error`](crate::sys::pc_sequence_error))."##
+Computes one token for every running sequence, and beside them pieces of the prompts of new ones
+(Sarathi-Serve, section 4.2), up to `step_tokens`: by `priority`, deadline and the order of
+joining; now and then the one that has waited longest comes first. The step that ends a prompt
+gives its first token. What several prompts miss in the cache is encoded once. Tokens are the
+same in whatever pieces. Prompts of an application's model, of one with latent attention, and
+those with a memo or a baseline are computed as a whole. A sequence that is removed keeps what
+it has. Blocks. Returns [`PC_OK`](crate::Status::Ok) (some go on), [`PC_END`](crate::Status::End) (all are finished), or an error of the batch
+itself: [`PC_ERR_NOMEM`](crate::Status::Nomem) (call it again), [`PC_ERR_STATE`](crate::Status::State) (a step of a sequence is under way). An error
+of a sequence finishes that one alone ([`pc_sequence_error`](crate::sys::pc_sequence_error))."##
     };
     (pc_batch_changed) => {
         r##"By [`pc_batch_changed`](crate::sys::pc_batch_changed):

@@ -2429,8 +2429,9 @@ impl GenerateOptions {
 pub struct BatchOptions {
     /// most sequences in the batch; 0: no limit
     pub max_sequences: u32,
-    /// A step computes at most one token of a sequence behind its prompt, and at most so many tokens
-    /// in all. 0: no limit; others are [`PC_ERR_UNSUPPORTED`](crate::Status::Unsupported) in this version.
+    /// About how many tokens a step computes: one of each running sequence, then of prompts. 0: 2048
+    /// while none runs; else, as measured on this machine, as many as take the time of the running
+    /// ones once more. `UINT32_MAX`: new prompts as a whole, one after the other.
     pub step_tokens: u32,
 }
 

@@ -1,0 +1,48 @@
+/* A request whose tokens are computed in pieces, in passes that it shares with others: the modules
+ * and blocks that the cache lacks (encode calls), then the rows of its sequence. Looking up,
+ * loading, storing and attaching happen between the pieces. The result has the bits of
+ * pc__request_run. */
+#ifndef PC_SERVE_REQUEST_PIECES_H
+#define PC_SERVE_REQUEST_PIECES_H
+
+#include "model/model_states.h"
+#include "serve/gather.h"
+#include "serve/request_internal.h"
+
+typedef struct pc__pieces {
+    pc__request request;
+    pc__placed_prompt out;
+    enum { PC__PIECES_FIND, PC__PIECES_MODULES, PC__PIECES_TEXT, PC__PIECES_ROWS } stage;
+    pc__gather *gather;
+    pc__encode_call call; /* under way, or to be opened */
+    int has_call;
+    pc__encoding *encoding; /* of `call`; NULL: it is not open */
+    double call_seconds;    /* of it, so far */
+    int looks_again;        /* another request may have stored what this one misses */
+    /* For the batch: the number of encode calls when it looked; whether `encoding` was open. */
+    uint64_t seen;
+    int was_open;
+    pc__assembly assembly;
+    float *logits; /* [vocab] behind the prompt, if rows follow those that give them; or NULL */
+} pc__pieces;
+
+/* 1: the model's work can be cut, and the request has no baseline and no memo. */
+int pc__pieces_can(const pc_prompt *prompt, const pc__generation *generation);
+/* As pc__request_init. To be freed, which gives up what is not finished. */
+pc_status pc__pieces_new(pc__pieces **out, const pc_prompt *prompt, pc_cache *cache,
+                         const pc__generation *generation, size_t pushed);
+void pc__pieces_free(pc__pieces *pieces);
+/* Does what needs no rows. PC_OK: there are tokens to compute; PC_END: none are left. */
+pc_status pc__pieces_advance(pc__pieces *pieces);
+/* The call that is to be opened will compute what another one computes: waits for that. */
+void pc__pieces_wait(pc__pieces *pieces);
+/* Opens the call that pc__pieces_advance has prepared, if there is one. */
+pc_status pc__pieces_open(pc__pieces *pieces);
+size_t pc__pieces_left(const pc__pieces *pieces); /* tokens that the next pass may have */
+/* The next `count` of them are computed; `seconds` is their share of the pass. An error ends the
+ * request. */
+pc_status pc__pieces_computed(pc__pieces *pieces, size_t count, double seconds);
+/* Hands the sequence over; the request has computed everything. */
+void pc__pieces_finish(pc__pieces *pieces, pc__placed_prompt *out);
+
+#endif

@@ -1,0 +1,330 @@
+/* Prompts of a batch that are computed in pieces. Catches: a token that depends on the pieces, on
+ * what else is computed in the same pass, or on when a prompt joins, pauses, or goes on; a segment
+ * that two prompts encode although they could share it; a step that computes more than it should,
+ * or nothing; a prompt that never comes to its turn.
+ *
+ * Random schedules: prompts that share beginnings, or modules, join a batch at any time, pause and
+ * come back, are cancelled and start again. Each must give the tokens that it gives alone, drawn at
+ * temperature 1. PC_TEST_LONG=1: 2000 schedules; test_pieces COUNT: so many. */
+#include <promptcache/batch.h>
+#include <promptcache/cache.h>
+#include <promptcache/sampling.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "random_model.h"
+#include "testing.h"
+
+enum { MOST = 6, ANSWER = 4, ROOTS = 3, MOST_PROMPT = 300, VOCAB = RANDOM_VOCAB };
+
+typedef struct world {
+    pc_context *context;
+    pc_model *model;
+    size_t cached, tokens;
+} world;
+
+typedef struct request {
+    pc_prompt *prompt;
+    pc_sequence *sequence;
+    uint64_t seed;
+    int32_t priority;
+    int in, cancelled;
+} request;
+
+static size_t below(pc_test_rng *rng, size_t n)
+{
+    return (size_t)(pc_test_bits(rng) >> 20) % n;
+}
+
+static size_t add_text(int32_t *to, size_t place, size_t count)
+{
+    pc_test_rng rng = {place * 1009 + 7};
+    for (size_t i = 0; i < count; i++)
+        to[i] = (int32_t)below(&rng, VOCAB);
+    return count;
+}
+
+static pc_prompt *text_prompt(const world *w, pc_test_rng *rng)
+{
+    int32_t tokens[MOST_PROMPT];
+    size_t count = add_text(tokens, below(rng, ROOTS), 1 + below(rng, 200));
+    pc_prompt *prompt = NULL;
+    for (size_t i = 1 + below(rng, 90); i; i--)
+        tokens[count++] = (int32_t)below(rng, VOCAB);
+    CHECK_OK(pc_prompt_from_tokens(&prompt, w->model, tokens, count, NULL));
+    return prompt;
+}
+
+static pc_generate_options options_of(const request *r, pc_sampling *sampling)
+{
+    pc_generate_options o = PC_GENERATE_OPTIONS_INIT;
+    *sampling = (pc_sampling)PC_SAMPLING_INIT;
+    sampling->temperature = 1.0f;
+    sampling->seed = r->seed;
+    o.sampling = sampling;
+    o.max_tokens = ANSWER;
+    o.flags = PC_GENERATE_IGNORE_END | PC_GENERATE_KEEP;
+    o.priority = r->priority;
+    return o;
+}
+
+/* As a whole, without a cache. */
+static void check_alone(const world *w, const request *r)
+{
+    pc_sampling sampling;
+    pc_generate_options o = options_of(r, &sampling);
+    pc_batch_options whole = PC_BATCH_OPTIONS_INIT;
+    pc_sequence *alone = NULL;
+    pc_batch *batch = NULL;
+    size_t count = 0, n = 0;
+    const int32_t *tokens = pc_sequence_tokens(r->sequence, &count), *want;
+    whole.step_tokens = UINT32_MAX;
+    CHECK_OK(pc_batch_new(&batch, w->model, &whole));
+    CHECK_OK(pc_sequence_new(&alone, r->prompt, NULL, &o));
+    CHECK_OK(pc_batch_add(batch, alone));
+    while (pc_batch_step(batch) == PC_OK)
+        continue;
+    want = pc_sequence_tokens(alone, &n);
+    CHECK_INT(count, n);
+    CHECK(count == n && !memcmp(tokens, want, n * sizeof *want));
+    pc_batch_free(batch);
+    pc_sequence_free(alone);
+}
+
+static void add(const world *w, pc_batch *batch, pc_cache *cache, request *r, pc_test_rng *rng)
+{
+    pc_sampling sampling;
+    *r = (request){.prompt = text_prompt(w, rng),
+                   .seed = pc_test_bits(rng),
+                   .priority = (int32_t)below(rng, 3) - 1,
+                   .in = 1};
+    pc_generate_options o = options_of(r, &sampling);
+    CHECK_OK(pc_sequence_new(&r->sequence, r->prompt, below(rng, 8) ? cache : NULL, &o));
+    CHECK_OK(pc_batch_add(batch, r->sequence));
+}
+
+/* Something happens to one of the requests between two steps. */
+static void disturb(pc_batch *batch, request *r, pc_test_rng *rng)
+{
+    switch (below(rng, 10)) {
+    case 0:
+    case 1:
+        CHECK_OK(r->in ? pc_batch_remove(batch, r->sequence) : pc_batch_add(batch, r->sequence));
+        r->in = !r->in;
+        break;
+    case 2:
+        if (!r->in)
+            break;
+        CHECK_OK(pc_sequence_cancel(r->sequence));
+        r->cancelled = 1;
+        break;
+    default:
+        break;
+    }
+}
+
+/* One that was cancelled in its prompt starts again. */
+static void resume(pc_batch *batch, request *r)
+{
+    size_t count;
+    pc_sequence_tokens(r->sequence, &count);
+    if (pc_sequence_finish(r->sequence) == PC_FINISH_CANCELLED)
+        CHECK_OK(pc_sequence_push(r->sequence, NULL, 0));
+    if (!r->in)
+        CHECK_OK(pc_batch_add(batch, r->sequence));
+    r->in = 1;
+}
+
+static int is_done(const request *r)
+{
+    size_t count;
+    pc_sequence_tokens(r->sequence, &count);
+    return count >= ANSWER;
+}
+
+static void end(world *w, request *r)
+{
+    pc_stats stats = PC_STATS_INIT;
+    CHECK_OK(pc_sequence_get_stats(r->sequence, &stats));
+    w->cached += stats.tokens_cached;
+    w->tokens += stats.tokens_prompt;
+    /* after a resumption max_tokens counts anew */
+    CHECK_OK(pc_sequence_truncate(r->sequence, ANSWER));
+    check_alone(w, r);
+    pc_sequence_free(r->sequence);
+    pc_prompt_free(r->prompt);
+}
+
+static void run_schedule(world *w, uint64_t seed)
+{
+    static const uint32_t budgets[] = {0, 0, 1, 7, 64, 300, UINT32_MAX};
+    pc_test_rng rng = {seed + 1};
+    pc_batch_options options = PC_BATCH_OPTIONS_INIT;
+    request requests[MOST];
+    pc_cache *cache = NULL;
+    pc_batch *batch = NULL;
+    size_t count = 1 + below(&rng, MOST), made = 0, done = 0, steps = 0;
+    options.step_tokens = budgets[below(&rng, sizeof budgets / sizeof *budgets)];
+    CHECK_OK(pc_cache_new(&cache, w->context, NULL));
+    CHECK_OK(pc_batch_new(&batch, w->model, &options));
+    while (done < count && CHECK(++steps < 3000)) {
+        if (made < count && (!made || !below(&rng, 3)))
+            add(w, batch, cache, &requests[made++], &rng);
+        if (steps < 300)
+            disturb(batch, &requests[below(&rng, made)], &rng);
+        CHECK(pc_batch_step(batch) >= 0);
+        for (size_t i = done = 0; i < made; i++) {
+            if (!is_done(&requests[i]) && (steps >= 300 || !below(&rng, 3)))
+                resume(batch, &requests[i]);
+            done += is_done(&requests[i]) != 0;
+        }
+    }
+    for (size_t i = 0; i < made; i++)
+        end(w, &requests[i]);
+    pc_batch_free(batch);
+    pc_cache_free(cache);
+}
+
+/* ------------------------------------------------------------------ budgets, sharing, order */
+
+static pc_sequence *long_one(world *w, pc_cache *cache, size_t root, size_t tokens,
+                             int32_t priority, pc_prompt **prompt)
+{
+    static int32_t text[1000];
+    request r = {.seed = root, .priority = priority};
+    pc_sampling sampling;
+    pc_generate_options o = options_of(&r, &sampling);
+    pc_sequence *s = NULL;
+    add_text(text, root, tokens);
+    CHECK_OK(pc_prompt_from_tokens(prompt, w->model, text, tokens, NULL));
+    CHECK_OK(pc_sequence_new(&s, *prompt, cache, &o));
+    return s;
+}
+
+static size_t length_of(const pc_sequence *s)
+{
+    size_t count;
+    pc_sequence_tokens(s, &count);
+    return count;
+}
+
+/* A running sequence gets its token in every step, while a prompt of 700 tokens takes as many steps
+ * as its budget says. */
+static void keeps_running(world *w)
+{
+    pc_batch_options options = PC_BATCH_OPTIONS_INIT;
+    pc_prompt *p, *q;
+    pc_batch *batch = NULL;
+    size_t steps = 0;
+    options.step_tokens = 101;
+    pc_sequence *first = long_one(w, NULL, 1, 20, 0, &p),
+                *second = long_one(w, NULL, 2, 700, 0, &q);
+    CHECK_OK(pc_batch_new(&batch, w->model, &options));
+    CHECK_OK(pc_batch_add(batch, first));
+    CHECK_STATUS(pc_batch_step(batch), PC_OK);
+    CHECK_INT(length_of(first), 1);
+    CHECK_OK(pc_batch_add(batch, second));
+    while (!length_of(second) && steps < 20) {
+        CHECK_OK(pc_batch_step(batch));
+        CHECK_INT(length_of(first), ++steps + 1 < ANSWER ? steps + 1 : ANSWER);
+    }
+    /* 100 beside the running one; then it has all 101 */
+    CHECK_INT(steps, 7);
+    pc_batch_free(batch);
+    pc_sequence_free(first);
+    pc_sequence_free(second);
+    pc_prompt_free(p);
+    pc_prompt_free(q);
+}
+
+/* Equal prompts that join together are encoded once. */
+static void encodes_once(world *w)
+{
+    enum { COUNT = 5, TOKENS = 300 };
+    pc_prompt *p[COUNT];
+    pc_sequence *s[COUNT];
+    pc_cache *cache = NULL;
+    pc_batch *batch = NULL;
+    uint64_t encoded = 0, cached = 0;
+    CHECK_OK(pc_cache_new(&cache, w->context, NULL));
+    CHECK_OK(pc_batch_new(&batch, w->model, NULL));
+    for (size_t i = 0; i < COUNT; i++) {
+        s[i] = long_one(w, cache, 3, TOKENS, 0, &p[i]);
+        CHECK_OK(pc_batch_add(batch, s[i]));
+    }
+    while (pc_batch_step(batch) == PC_OK)
+        ;
+    for (size_t i = 0; i < COUNT; i++) {
+        pc_stats stats = PC_STATS_INIT;
+        CHECK_OK(pc_sequence_get_stats(s[i], &stats));
+        encoded += stats.tokens_encoded;
+        cached += stats.tokens_cached;
+        CHECK_INT(length_of(s[i]), ANSWER);
+        pc_sequence_free(s[i]);
+        pc_prompt_free(p[i]);
+    }
+    CHECK(encoded > 0 && encoded <= TOKENS);
+    CHECK_INT(cached, (COUNT - 1) * encoded);
+    pc_batch_free(batch);
+    pc_cache_free(cache);
+}
+
+/* Prompts of higher priority keep coming: the lowest one comes to its turn all the same. */
+static void nobody_starves(world *w)
+{
+    enum { LATER = 60 };
+    pc_batch_options options = PC_BATCH_OPTIONS_INIT;
+    pc_prompt *low, *p[LATER];
+    pc_sequence *s[LATER];
+    pc_batch *batch = NULL;
+    size_t made = 0;
+    options.step_tokens = 50;
+    CHECK_OK(pc_batch_new(&batch, w->model, &options));
+    pc_sequence *lowest = long_one(w, NULL, 1, 200, -5, &low);
+    CHECK_OK(pc_batch_add(batch, lowest));
+    while (!length_of(lowest) && made < LATER) {
+        s[made] = long_one(w, NULL, 4 + made, 200, 5, &p[made]);
+        CHECK_OK(pc_batch_add(batch, s[made++]));
+        CHECK(pc_batch_step(batch) >= 0);
+    }
+    CHECK_INT(length_of(lowest), 1);
+    pc_batch_free(batch);
+    for (size_t i = 0; i < made; i++) {
+        pc_sequence_free(s[i]);
+        pc_prompt_free(p[i]);
+    }
+    pc_sequence_free(lowest);
+    pc_prompt_free(low);
+}
+
+int main(int argc, char **argv)
+{
+    static const random_model shapes[] = {
+        {.scheme = PC_POSITION_ROPE, .compute = PC_DTYPE_F32, .kv = PC_DTYPE_F32, .head_dim = 16},
+        {.scheme = PC_POSITION_ALIBI,
+         .compute = PC_DTYPE_BF16,
+         .kv = PC_DTYPE_BF16,
+         .head_dim = 16}};
+    size_t count = getenv("PC_TEST_LONG") ? 2000 : argc > 1 ? strtoul(argv[1], NULL, 10) : 60;
+    pc_context_options options = PC_CONTEXT_OPTIONS_INIT;
+    options.backend = getenv("PC_BACKEND");
+    options.threads = 2;
+    for (size_t m = 0; m < sizeof shapes / sizeof *shapes; m++) {
+        world w = {.cached = 0};
+        random_model shape = shapes[m];
+        shape.context_length = 1024;
+        if (!CHECK_OK(pc_context_new(&w.context, &options))
+            || !CHECK_OK(random_model_new(&w.model, w.context, &shape)))
+            break;
+        for (size_t s = 0; s < count; s++)
+            run_schedule(&w, s);
+        keeps_running(&w);
+        encodes_once(&w);
+        nobody_starves(&w);
+        printf("%zu schedules: %zu of %zu tokens from the cache\n", count, w.cached, w.tokens);
+        CHECK(w.cached > 0);
+        pc_model_free(w.model);
+        pc_context_free(w.context);
+    }
+    return pc_test_end();
+}

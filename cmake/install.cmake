@@ -81,7 +81,7 @@ configure_package_config_file(pkgconfig/promptcacheConfig.cmake.in promptcacheCo
   INSTALL_DESTINATION ${CMAKE_INSTALL_LIBDIR}/cmake/promptcache
   PATH_VARS CMAKE_INSTALL_INCLUDEDIR CMAKE_INSTALL_LIBDIR)
 write_basic_package_version_file(${CMAKE_CURRENT_BINARY_DIR}/promptcacheConfigVersion.cmake
-  COMPATIBILITY SameMinorVersion)
+  COMPATIBILITY SameMajorVersion)
 install(FILES ${CMAKE_CURRENT_BINARY_DIR}/promptcache.pc
   DESTINATION ${CMAKE_INSTALL_LIBDIR}/pkgconfig COMPONENT development)
 install(FILES ${CMAKE_CURRENT_BINARY_DIR}/promptcacheConfig.cmake

@@ -200,7 +200,6 @@ static void try_all(schedule *s, int b, const request *r)
     pc_batch_stats stats = PC_BATCH_STATS_INIT;
     pc_stats own = PC_STATS_INIT;
     pc_sequence *fork = NULL;
-    int32_t token = 1;
     size_t count;
     pc_status got[] = {pc_batch_get_stats(s->batches[b], &stats),
                        pc_sequence_get_stats(r->sequence, &own)};
@@ -221,7 +220,6 @@ static void try_all(schedule *s, int b, const request *r)
     /* it may end right now; then they do what they do */
     if (pc_sequence_fork(&fork, r->sequence, NULL) >= 0)
         pc_sequence_free(fork);
-    CHECK_STATUS(pc_sequence_push(r->sequence, &token, KNOWN * KNOWN), PC_ERR_STATE);
 }
 
 static void act_under_way(schedule *s, int b, request *r)

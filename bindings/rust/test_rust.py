@@ -184,7 +184,8 @@ def examples(cargo):
            rf"full cache: {answer}\s+601 tokens: 590 from the cache, 0 encoded, 11 new")
     expect(output(0, "batch", *first, os.path.join(pml, "employees-job-prompt.pml")),
            f"employees-prompt.pml: {answer}", r"Alice Chen is librarian\.",
-           r"526 tokens: [1-9]\d+ from the cache, [1-9]\d* encoded, 10 new", r"2 prompts in \d+ steps")
+           r"526 tokens: [1-9]\d+ from the cache, [1-9]\d* encoded, 10 new",
+           r"2 prompts in \d+ steps")
     expect(output(1, "answer", "nowhere.gguf", *first[1:]), "answer: PC_ERR_NOT_FOUND: .*nowhere")
     for name in ("answer", "batch"):
         expect(output(2, name), f"usage: {name}")

@@ -177,7 +177,8 @@ typedef struct step {
     size_t fresh_count;
     size_t *pieces; /* [2 * members] of `running` */
     float *logits;
-    size_t left; /* tokens of prompts that the step may still compute */
+    size_t left;        /* tokens of prompts that the step may still compute */
+    pc_sequence *loads; /* the first whose loads should come soon; or NULL */
 } step;
 
 /* Tokens of prompts beside running sequences take SHARE of the time of those alone. */
@@ -225,7 +226,7 @@ static int is_under_way(const step *st, const pc_sequence *s)
 }
 
 /* How many tokens of its prompt can be computed now. An error ends it. */
-static size_t ready_tokens(const step *st, pc_sequence *s)
+static size_t ready_tokens(step *st, pc_sequence *s)
 {
     pc_status status;
     if (!is_fresh(st->batch, s) || pc__sequence_start(s) < 0)
@@ -235,6 +236,10 @@ static size_t ready_tokens(const step *st, pc_sequence *s)
     status = pc__pieces_advance(s->pieces);
     if (status == PC_OK && s->pieces->has_call && !s->pieces->encoding && is_under_way(st, s)) {
         pc__pieces_wait(s->pieces);
+        return 0;
+    }
+    if (status == PC_AGAIN) {
+        st->loads = st->loads ? st->loads : s;
         return 0;
     }
     if (status == PC_OK)
@@ -275,6 +280,7 @@ static pc_status run_pass(step *st, int first, int *any)
     pc_status status;
     for (size_t i = 0; i < run; i++)
         st->pieces[i] = 0;
+    st->loads = NULL;
     for (size_t i = 0; i < st->fresh_count && tokens < st->left; i++) {
         size_t ready = ready_tokens(st, st->fresh[i]);
         if (!ready)
@@ -283,7 +289,9 @@ static pc_status run_pass(step *st, int first, int *any)
         st->pieces[count] = ready < st->left - tokens ? ready : st->left - tokens;
         tokens += st->pieces[count++];
     }
-    *any = count > 0;
+    *any = count || st->loads;
+    if (!count && st->loads) /* nobody else has anything to do */
+        pc__pieces_await_loads(st->loads->pieces);
     started = pc__now();
     mark_calls(st);
     status = pc__sequences_step(st->running, st->pieces, count, st->logits);

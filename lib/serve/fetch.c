@@ -180,21 +180,35 @@ static int is_due(pc__fetch *f, double now, double grace)
     return !o.is_overdue && o.due <= f->until + (f->may_stream ? f->beside : 0);
 }
 
-double pc__fetch_wait(pc__fetch *f, int computes)
+int pc__fetch_waits(pc__fetch *f, int computes)
 {
-    double grace = f->cost > 0 ? f->cost * (computes ? GRACE : 1) : UNKNOWN_GRACE;
-    double started = pc__now();
+    double grace = f->cost > 0 ? f->cost * (computes ? GRACE : 1) : UNKNOWN_GRACE, now = pc__now();
     if (!f->pending)
         return 0;
-    if (pc__cache_flags(f->cache) & PC_CACHE_ALWAYS_LOAD) {
-        if (f->until <= 0)
-            f->until = started + pc__cache_deadline(f->cache) + AFTER_DEADLINE;
-    } else if (!is_due(f, started, grace)) {
+    if (!(pc__cache_flags(f->cache) & PC_CACHE_ALWAYS_LOAD))
+        return is_due(f, now, grace);
+    if (f->until <= 0)
+        f->until = now + pc__cache_deadline(f->cache) + AFTER_DEADLINE;
+    return now < f->until;
+}
+
+double pc__fetch_wait(pc__fetch *f, int computes)
+{
+    double started = pc__now();
+    if (!pc__fetch_waits(f, computes)) {
         f->may_stream = 0;
         return 0;
     }
     wait_for_all(f, f->until);
     return pc__now() - started;
+}
+
+int pc__fetch_comes(const pc__fetch *f)
+{
+    for (size_t i = 0; i < f->count; i++)
+        if (f->items[i].load && !pc__load_is_done(f->items[i].load))
+            return 1;
+    return 0;
 }
 
 /* Counts the bytes of a load once for all items that share it: the same text at several places is

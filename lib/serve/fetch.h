@@ -51,6 +51,9 @@ pc_status pc__fetch_look_up(pc__fetch *fetch, size_t index, const pc__segment_fa
  * `computes`: the caller computes the items that have not come. Otherwise this waits as long as
  * computing them takes. */
 double pc__fetch_wait(pc__fetch *fetch, int computes);
+/* The same question without waiting: 1: pc__fetch_wait would wait now. */
+int pc__fetch_waits(pc__fetch *fetch, int computes);
+int pc__fetch_comes(const pc__fetch *fetch); /* 1: a load is under way */
 /* PC_OK: *out is a reference, and *tier (may be NULL) says from where. PC_AGAIN: not there yet.
  * PC_MISS: it will not come. */
 pc_status pc__fetch_get(pc__fetch *fetch, size_t index, pc_segment **out, uint32_t *tier);

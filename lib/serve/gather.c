@@ -193,6 +193,8 @@ static double wait_for_loads(pc__gather *g)
         return 0;
     g->fetch.beside = seconds_beside(g);
     g->fetch.may_stream = may_stream(g) && all_pending(g);
+    if (g->request->lets_others)
+        return 0;
     waited = may_wait(g->request) ? pc__fetch_wait(&g->fetch, 1) : 0;
     pc__gather_load_all(g);
     if (!g->fetch.may_stream)
@@ -203,6 +205,19 @@ static double wait_for_loads(pc__gather *g)
         pc__gather_load_all(g);
     }
     return waited;
+}
+
+int pc__gather_waits(pc__gather *g)
+{
+    int comes = pc__fetch_comes(&g->fetch);
+    pc__gather_load_all(g);
+    return comes && may_wait(g->request) && pc__fetch_waits(&g->fetch, 1);
+}
+
+void pc__gather_wait(pc__gather *g)
+{
+    g->request->stats.seconds_load += pc__fetch_wait(&g->fetch, 1);
+    pc__gather_load_all(g);
 }
 
 static pc_status load_missing(pc__gather *g)

@@ -19,6 +19,10 @@ void pc__gather_free(pc__gather *gather);
 
 /* Looks up in RAM, then in the tiers below, and waits a little for loads that should come soon. */
 pc_status pc__gather_find(pc__gather *gather);
+/* Of a request that lets others go first: 1: it should still wait for loads before it computes.
+ * pc__gather_wait does so. */
+int pc__gather_waits(pc__gather *gather);
+void pc__gather_wait(pc__gather *gather);
 /* Encodes the parts that still have no segment, and stores them in the cache. */
 pc_status pc__gather_compute(pc__gather *gather);
 /* The same in single calls. The next one, which asks pc__gather_must_stop and is to be ended;

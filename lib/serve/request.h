@@ -38,6 +38,7 @@ typedef struct pc__request {
     uint8_t *again;          /* [tokens] 1: compute this token of a segment again */
     /* 1: its rows are computed with those of others (pc__request_gather): no layer may come late */
     int together;
+    int lets_others;         /* 1: it does not wait for loads at once (pc__gather_waits) */
     const pc__draws *draws;  /* of its first token, the only row; NULL: logits are wanted */
     pc__fetch streams;       /* loads of segments whose layers may still be coming */
     uint32_t stream_failure; /* PC_REASON_… a layer came too late: no streams any more */

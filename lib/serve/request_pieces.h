@@ -14,6 +14,7 @@ typedef struct pc__pieces {
     pc__placed_prompt out;
     enum { PC__PIECES_FIND, PC__PIECES_MODULES, PC__PIECES_TEXT, PC__PIECES_ROWS } stage;
     pc__gather *gather;
+    int loads;            /* they may be waited for, before `gather` computes anything */
     pc__encode_call call; /* under way, or to be opened */
     int has_call;
     pc__encoding *encoding; /* of `call`; NULL: it is not open */
@@ -32,8 +33,10 @@ int pc__pieces_can(const pc_prompt *prompt, const pc__generation *generation);
 pc_status pc__pieces_new(pc__pieces **out, const pc_prompt *prompt, pc_cache *cache,
                          const pc__generation *generation, size_t pushed);
 void pc__pieces_free(pc__pieces *pieces);
-/* Does what needs no rows. PC_OK: there are tokens to compute; PC_END: none are left. */
+/* Does what needs no rows. PC_OK: there are tokens to compute; PC_END: none are left; PC_AGAIN:
+ * loads should come soon. pc__pieces_await_loads waits for those. */
 pc_status pc__pieces_advance(pc__pieces *pieces);
+void pc__pieces_await_loads(pc__pieces *pieces);
 /* The call that is to be opened will compute what another one computes: waits for that. */
 void pc__pieces_wait(pc__pieces *pieces);
 /* Opens the call that pc__pieces_advance has prepared, if there is one. */

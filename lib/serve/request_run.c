@@ -227,7 +227,7 @@ pc_status pc__pieces_new(pc__pieces **out, const pc_prompt *prompt, pc_cache *ca
     if (!p)
         return PC_ERR_NOMEM;
     PC__TRY(pc__request_init(&p->request, prompt, cache, generation, pushed), failed);
-    p->request.together = 1;
+    p->request.together = p->request.lets_others = 1;
     p->out.segments = pc__calloc(mem, prompt->part_count, sizeof(*p->out.segments));
     if (p->out.segments)
         return PC_OK;
@@ -289,6 +289,7 @@ static pc_status begin_gather(pc__pieces *p)
     }
     PC__TRY_RETURN(pc__gather_new(&p->gather, &p->request));
     p->stage = PC__PIECES_MODULES;
+    p->loads = 1;
     return pc__gather_find(p->gather);
 }
 
@@ -302,6 +303,7 @@ static pc_status next_stage(pc__pieces *p)
     if (p->stage == PC__PIECES_MODULES) {
         p->stage = PC__PIECES_TEXT;
         PC__TRY_RETURN(pc__gather_new_text(&p->gather, &p->request));
+        p->loads = p->gather != NULL;
         if (p->gather)
             return pc__gather_find(p->gather);
     }
@@ -338,7 +340,10 @@ pc_status pc__pieces_advance(pc__pieces *p)
     while (!p->has_call && p->stage != PC__PIECES_ROWS && status >= 0) {
         if (p->stage == PC__PIECES_FIND) {
             status = begin_gather(p);
+        } else if (p->loads && pc__gather_waits(p->gather)) {
+            return PC_AGAIN;
         } else {
+            p->loads = 0;
             status = prepare_call(p);
             if (status == PC_END)
                 status = next_stage(p);
@@ -347,6 +352,12 @@ pc_status pc__pieces_advance(pc__pieces *p)
     if (status < 0)
         return status;
     return p->has_call || pc__assembly_left(&p->assembly) ? PC_OK : PC_END;
+}
+
+void pc__pieces_await_loads(pc__pieces *p)
+{
+    pc__gather_wait(p->gather);
+    p->loads = 0;
 }
 
 void pc__pieces_wait(pc__pieces *p)

@@ -4,6 +4,7 @@
  * used although they are fast. */
 #include "store/cache_internal.h"
 
+#include <promptcache/batch.h>
 #include <promptcache/cache.h>
 #include <pthread.h>
 #include <stdlib.h>
@@ -443,6 +444,60 @@ static void end(world *w)
     pc_context_free(w->context);
 }
 
+static pc_sequence *join(const world *w, pc_batch *batch, pc_cache *cache, uint32_t tokens)
+{
+    pc_generate_options o = PC_GENERATE_OPTIONS_INIT;
+    pc_sequence *s = NULL;
+    o.max_tokens = tokens;
+    o.flags = PC_GENERATE_IGNORE_END;
+    CHECK_OK(pc_sequence_new(&s, w->prompt, cache, &o));
+    CHECK_OK(pc_batch_add(batch, s));
+    return s;
+}
+
+static size_t tokens_of(const pc_sequence *s)
+{
+    size_t count;
+    pc_sequence_tokens(s, &count);
+    return count;
+}
+
+/* While the loads of one prompt are under way, another sequence of the batch gets its tokens; alone
+ * it waits for them. */
+static void others_go_first(const world *w)
+{
+    enum { LOADING = 50000 /* microseconds */, FEW = 2, MOST = 400 };
+    pc_faults faults;
+    pc_cache *cache = pc_slow_cache_new(w->context, &faults, PC_CACHE_ALWAYS_LOAD, 5);
+    pc_batch *batch = NULL;
+    pc_stats s = PC_STATS_INIT;
+    pc_test_text want = answer(w->prompt, cache, 0, 4, &s);
+    CHECK_OK(pc_batch_new(&batch, w->model, NULL));
+    for (int alone = 0; alone < 2; alone++) {
+        pc_sequence *runs = alone ? NULL : join(w, batch, NULL, MOST), *loads;
+        while (runs && !tokens_of(runs) && CHECK(pc_batch_step(batch) >= 0))
+            continue;
+        CHECK(pc_cache_flush(cache) >= 0);
+        pc_test_forget(cache);
+        atomic_store(&faults.open_delay, LOADING);
+        size_t before = runs ? tokens_of(runs) : 0, steps = 0;
+        loads = join(w, batch, cache, 4);
+        while (!tokens_of(loads) && CHECK(steps++ < MOST) && CHECK(pc_batch_step(batch) >= 0))
+            continue;
+        CHECK(alone ? steps <= 2 : tokens_of(runs) > before + FEW);
+        CHECK_OK(pc_sequence_get_stats(loads, &s));
+        CHECK(s.tokens_tier[PC_TIER_DISK] > 0 && !s.tokens_encoded);
+        pc_sequence_free(runs);
+        while (pc_batch_step(batch) == PC_OK)
+            continue;
+        CHECK(want.size > 0);
+        pc_sequence_free(loads);
+        atomic_store(&faults.open_delay, 0);
+    }
+    pc_batch_free(batch);
+    pc_cache_free(cache);
+}
+
 int main(void)
 {
     static const uint32_t modes[] = {PC_ENCODE_INDEPENDENT, PC_ENCODE_SINK, PC_ENCODE_JOINT,
@@ -465,6 +520,7 @@ int main(void)
                     layer_by_layer(&w, modes[m], kind, maps);
         }
     overtaken(&w);
+    others_go_first(&w);
     counted_once(&w);
     cancelled_request(&w);
     if (!BRIEF) {

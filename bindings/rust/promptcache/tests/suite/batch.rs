@@ -35,7 +35,9 @@ fn several_conversations_are_answered_together() {
     assert_eq!(batch[ids[1]].text(), JOB);
     assert_eq!(*texts[0].lock().unwrap(), ANSWER);
     assert_eq!(*texts[1].lock().unwrap(), JOB);
-    assert!(batch[ids[1]].stats().unwrap().tokens_cached > 100); // the first has encoded them
+    // each takes over what the other has encoded
+    let cached: u64 = ids.iter().map(|id| batch[*id].stats().unwrap().tokens_cached).sum();
+    assert!(cached > 400, "{cached}");
 
     // further turns: one goes on, the other stays as it is
     let question = [Message::user("What is the desk of Anna Reed?")];

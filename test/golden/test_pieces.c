@@ -4,11 +4,14 @@
  * or nothing; a prompt that never comes to its turn.
  *
  * Random schedules: prompts that share beginnings, or modules, join a batch at any time, pause and
- * come back, are cancelled and start again. Each must give the tokens that it gives alone, drawn at
- * temperature 1. PC_TEST_LONG=1: 2000 schedules; test_pieces COUNT: so many. */
+ * come back, are cancelled and start again; steps are asynchronous or not. Each must give the
+ * tokens that it gives alone, drawn at temperature 1. PC_TEST_LONG=1: 2000 schedules; test_pieces
+ * COUNT: so many. */
 #include <promptcache/batch.h>
 #include <promptcache/cache.h>
 #include <promptcache/sampling.h>
+#include <promptcache/task.h>
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -155,6 +158,18 @@ static void end(world *w, request *r)
     pc_prompt_free(r->prompt);
 }
 
+/* In this thread, or in one of the library. */
+static void step(pc_batch *batch, pc_test_rng *rng)
+{
+    pc_task *task = NULL;
+    if (below(rng, 3)) {
+        CHECK(pc_batch_step(batch) >= 0);
+    } else if (CHECK_OK(pc_batch_step_async(&task, batch))) {
+        CHECK(pc_task_wait(task, INFINITY) >= 0);
+        pc_task_free(task);
+    }
+}
+
 static void run_schedule(world *w, uint64_t seed)
 {
     static const uint32_t budgets[] = {0, 0, 1, 7, 64, 300, UINT32_MAX};
@@ -172,7 +187,7 @@ static void run_schedule(world *w, uint64_t seed)
             add(w, batch, cache, &requests[made++], &rng);
         if (steps < 300)
             disturb(batch, &requests[below(&rng, made)], &rng);
-        CHECK(pc_batch_step(batch) >= 0);
+        step(batch, &rng);
         for (size_t i = done = 0; i < made; i++) {
             if (!is_done(&requests[i]) && (steps >= 300 || !below(&rng, 3)))
                 resume(batch, &requests[i]);

@@ -471,7 +471,7 @@ static void others_go_first(const world *w)
     pc_cache *cache = pc_slow_cache_new(w->context, &faults, PC_CACHE_ALWAYS_LOAD, 5);
     pc_batch *batch = NULL;
     pc_stats s = PC_STATS_INIT;
-    pc_test_text want = answer(w->prompt, cache, 0, 4, &s);
+    answer(w->prompt, cache, 0, 4, &s); /* fills it */
     CHECK_OK(pc_batch_new(&batch, w->model, NULL));
     for (int alone = 0; alone < 2; alone++) {
         pc_sequence *runs = alone ? NULL : join(w, batch, NULL, MOST), *loads;
@@ -490,7 +490,6 @@ static void others_go_first(const world *w)
         pc_sequence_free(runs);
         while (pc_batch_step(batch) == PC_OK)
             continue;
-        CHECK(want.size > 0);
         pc_sequence_free(loads);
         atomic_store(&faults.open_delay, 0);
     }

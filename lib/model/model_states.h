@@ -34,7 +34,7 @@ uint32_t pc__model_pool(const pc_model *model, uint32_t asked);
 int pc__model_normalizes(const pc_model *model);
 /* 1: its backend draws tokens (pc__model_step_draw). */
 int pc__model_draws(const pc_model *model);
-/* 1: tokens have the same bits in whatever pieces they are computed (pc__encoding). */
+/* 1: its prompts may be computed in pieces (pc__encoding): tokens have the same bits then. */
 int pc__model_cuts(const pc_model *model);
 
 /* Runs `run(work)`, which takes memory for states that only succeed together, as

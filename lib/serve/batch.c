@@ -234,10 +234,8 @@ static size_t ready_tokens(step *st, pc_sequence *s)
     s->pieces->looks_again |= s->pieces->seen != st->batch->encoded;
     s->pieces->seen = st->batch->encoded;
     status = pc__pieces_advance(s->pieces);
-    if (status == PC_OK && s->pieces->has_call && !s->pieces->encoding && is_under_way(st, s)) {
-        pc__pieces_wait(s->pieces);
+    if (status == PC_OK && s->pieces->has_call && !s->pieces->encoding && is_under_way(st, s))
         return 0;
-    }
     if (status == PC_AGAIN) {
         st->loads = st->loads ? st->loads : s;
         return 0;

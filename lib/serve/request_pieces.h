@@ -37,9 +37,8 @@ void pc__pieces_free(pc__pieces *pieces);
  * loads should come soon. pc__pieces_await_loads waits for those. */
 pc_status pc__pieces_advance(pc__pieces *pieces);
 void pc__pieces_await_loads(pc__pieces *pieces);
-/* The call that is to be opened will compute what another one computes: waits for that. */
-void pc__pieces_wait(pc__pieces *pieces);
-/* Opens the call that pc__pieces_advance has prepared, if there is one. */
+/* Opens the call that pc__pieces_advance has prepared, if there is one. Until then it may wait for
+ * another one that computes the same. */
 pc_status pc__pieces_open(pc__pieces *pieces);
 size_t pc__pieces_done(const pc__pieces *pieces); /* tokens of parts without segments */
 size_t pc__pieces_left(const pc__pieces *pieces); /* tokens that the next pass may have */

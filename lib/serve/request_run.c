@@ -337,6 +337,8 @@ pc_status pc__pieces_advance(pc__pieces *p)
     PC__TRY_RETURN(pc__request_poll(&p->request));
     if (p->encoding && pc__gather_must_stop(p->gather))
         PC__TRY_RETURN(give_up_call(p));
+    if (p->looks_again && !p->encoding)
+        end_call(p); /* it was prepared without what is there now */
     while (!p->has_call && p->stage != PC__PIECES_ROWS && status >= 0) {
         if (p->stage == PC__PIECES_FIND) {
             status = begin_gather(p);
@@ -358,12 +360,6 @@ void pc__pieces_await_loads(pc__pieces *p)
 {
     pc__gather_wait(p->gather);
     p->loads = 0;
-}
-
-void pc__pieces_wait(pc__pieces *p)
-{
-    end_call(p);
-    p->looks_again = 1;
 }
 
 pc_status pc__pieces_open(pc__pieces *p)

@@ -304,7 +304,6 @@ void pc__sequence_place(pc_sequence *s)
 
 static void end_states(pc_sequence *s)
 {
-    pc__sequence_drop_pieces(s);
     pc__placed_prompt_end(&s->placed, s->model);
     s->excess = 0;
 }

@@ -15,8 +15,8 @@ LEFT_OUT = {
     "pc_version", "pc_abi_version",  # the same in C++
     "pc_status_name",
 }
-# For measuring; tasks are C's.
-LEFT_OUT_HEADERS = ("promptcache/bench.h", "promptcache/task.h")
+# For measuring; tasks are C's; grammars have a header of their own, promptcache_grammar.hpp.
+LEFT_OUT_HEADERS = ("promptcache/bench.h", "promptcache/task.h", "promptcache/grammar.h")
 
 
 def main():

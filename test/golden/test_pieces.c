@@ -333,8 +333,7 @@ int main(int argc, char **argv)
             break;
         for (size_t s = 0; s < count; s++)
             run_schedule(&w, s);
-        if (!options.backend) /* on a device prompts are not cut */
-            keeps_running(&w);
+        keeps_running(&w);
         encodes_once(&w);
         nobody_starves(&w);
         printf("%zu schedules: %zu of %zu tokens from the cache\n", count, w.cached, w.tokens);

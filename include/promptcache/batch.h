@@ -125,11 +125,11 @@ PC_API pc_status pc_batch_get_stats(const pc_batch *batch, pc_batch_stats *stats
  * (Sarathi-Serve, section 4.2), up to step_tokens: by `priority`, deadline and the length of the
  * rest; now and then the one that has waited longest comes first. The step that ends a prompt
  * gives its first token. What several prompts miss in the cache is encoded once. Tokens are the
- * same in whatever pieces. Prompts of an application's model, of one with latent attention, and
- * those with a memo or a baseline are computed as a whole. A sequence that is removed keeps what
- * it has. Blocks. Returns PC_OK (some go on), PC_END (all are finished), or an error of the batch
- * itself: PC_ERR_NOMEM (call it again), PC_ERR_STATE (a step of a sequence is under way). An error
- * of a sequence finishes that one alone (pc_sequence_error). */
+ * same in whatever pieces. Prompts of an application's model without PC_CUTS_PROMPTS, of one with
+ * latent attention, and those with a memo or a baseline are computed as a whole. A sequence that is
+ * removed keeps what it has. Blocks. Returns PC_OK (some go on), PC_END (all are finished), or an
+ * error of the batch itself: PC_ERR_NOMEM (call it again), PC_ERR_STATE (a step of a sequence is
+ * under way). An error of a sequence finishes that one alone (pc_sequence_error). */
 PC_API pc_status pc_batch_step(pc_batch *batch);
 /* The sequences [*count] that got a token or finished in the last step and are still in the batch,
  * in its order. Borrowed until the next step or change of the batch. */

@@ -48,7 +48,7 @@ int pc__model_draws(const pc_model *model)
 /* Latents: the form of attention goes by the rows of a pass (forward_expand.h). */
 int pc__model_cuts(const pc_model *model)
 {
-    return model->native && !model->native->shape.latent;
+    return model->native ? !model->native->shape.latent : (model->ops.flags & PC_CUTS_PROMPTS) != 0;
 }
 
 uint32_t pc__model_format(const pc_model *model)

@@ -244,7 +244,10 @@ typedef struct step {
     size_t fresh_count;
     size_t *pieces; /* [2 * members] of `running` */
     float *logits;
-    size_t left;        /* tokens of prompts that the step may still compute */
+    size_t left;        /* tokens of prompts that the step may still compute, with the pass's */
+    size_t count;       /* members of the pass that is being put together */
+    size_t tokens;      /* of prompts in it */
+    int any;            /* there is something to compute */
     pc_sequence *loads; /* the first whose loads should come soon; or NULL */
 } step;
 
@@ -292,17 +295,27 @@ static pc_sequence *find_encoder(const step *st, const pc_sequence *s)
     return NULL;
 }
 
+/* What an application's model has encoded at once is taken off the step. */
+static void note_at_once(step *st, size_t tokens, double seconds)
+{
+    size_t most = st->left - st->tokens;
+    st->left -= tokens < most ? tokens : most;
+    st->any = 1;
+    note_seconds(&st->batch->token_seconds, seconds / (double)tokens);
+}
+
 /* How many tokens of its prompt can be computed now; or it waits for those of `encoder`. An error
  * ends it. */
 static size_t ready_tokens(step *st, pc_sequence *s, pc_sequence **encoder)
 {
+    double started = pc__now();
     pc_status status;
     *encoder = NULL;
     if (!is_fresh(st->batch, s) || pc__sequence_start(s) < 0)
         return 0;
     s->pieces->looks_again |= s->pieces->seen != st->batch->encoded;
     s->pieces->seen = st->batch->encoded;
-    status = pc__pieces_advance(s->pieces);
+    status = pc__pieces_advance(s->pieces, st->left - st->tokens);
     if (status == PC_OK && s->pieces->has_call && !s->pieces->encoding
         && (*encoder = find_encoder(st, s)) != NULL)
         return 0;
@@ -316,7 +329,10 @@ static size_t ready_tokens(step *st, pc_sequence *s, pc_sequence **encoder)
         pc__sequence_fail(s, status);
         return 0;
     }
-    return pc__pieces_left(s->pieces);
+    if (!s->pieces->at_once)
+        return pc__pieces_left(s->pieces);
+    note_at_once(st, s->pieces->at_once, pc__now() - started);
+    return 0;
 }
 
 /* Marks those whose encode calls are open, before a pass. */
@@ -339,28 +355,30 @@ static void count_calls(const step *st)
     }
 }
 
-/* Adds the next tokens of a prompt to the pass, which has `count` members. One that waits for what
- * another prompt encodes lends that one its turn. Returns the number of tokens. */
-static size_t add_piece(step *st, size_t count, pc_sequence *s, size_t most)
+/* Adds the next tokens of a prompt to the pass. One that waits for what another prompt encodes
+ * lends that one its turn. */
+static void add_piece(step *st, pc_sequence *s)
 {
     pc_sequence *encoder = NULL;
-    size_t ready = s->in_pass ? 0 : ready_tokens(st, s, &encoder);
+    size_t ready = s->in_pass ? 0 : ready_tokens(st, s, &encoder), most = st->left - st->tokens;
     if (encoder && !encoder->in_pass) {
         s = encoder;
         ready = ready_tokens(st, s, &encoder);
     }
     if (!ready)
-        return 0;
-    st->running[count] = s;
+        return;
     s->in_pass = 1;
-    return st->pieces[count] = ready < most ? ready : most;
+    st->running[st->count] = s;
+    st->pieces[st->count] = ready < most ? ready : most;
+    st->tokens += st->pieces[st->count++];
+    st->any = 1;
 }
 
 /* One pass: the running sequences, if they have not had one in this step, and pieces of prompts.
- * 0: there is nothing to compute. */
-static pc_status run_pass(step *st, int first, int *any)
+ * st->any 0: there was nothing to compute. */
+static pc_status run_pass(step *st, int first)
 {
-    size_t run = first ? st->run : 0, count = run, tokens = 0;
+    size_t run = first ? st->run : 0;
     double started;
     pc_status status;
     for (size_t i = 0; i < run; i++)
@@ -368,32 +386,32 @@ static pc_status run_pass(step *st, int first, int *any)
     for (size_t i = 0; i < st->fresh_count; i++)
         st->fresh[i]->in_pass = 0;
     st->loads = NULL;
-    for (size_t i = 0; i < st->fresh_count && tokens < st->left; i++) {
-        size_t piece = add_piece(st, count, st->fresh[i], st->left - tokens);
-        tokens += piece;
-        count += piece > 0;
-    }
-    *any = count || st->loads;
-    if (!count && st->loads) /* nobody else has anything to do */
+    st->count = run;
+    st->tokens = 0;
+    st->any = run > 0;
+    for (size_t i = 0; i < st->fresh_count && st->tokens < st->left; i++)
+        add_piece(st, st->fresh[i]);
+    if (!st->any && st->loads) { /* nobody else has anything to do */
         pc__pieces_await_loads(st->loads->pieces);
+        st->any = 1;
+    }
     started = pc__now();
     mark_calls(st);
-    status = pc__sequences_step(st->running, st->pieces, count, st->logits);
-    if (status >= 0 && count)
-        note_pass(st->batch, run, tokens, pc__now() - started);
+    status = pc__sequences_step(st->running, st->pieces, st->count, st->logits);
+    if (status >= 0 && st->count)
+        note_pass(st->batch, run, st->tokens, pc__now() - started);
     count_calls(st);
-    st->left -= tokens;
+    st->left -= st->tokens;
     return status;
 }
 
 /* One pass if sequences are running: they wait for no second one. */
 static pc_status run_passes(step *st)
 {
-    int any;
     st->left = choose_tokens(st->batch, st->run);
-    pc_status status = run_pass(st, 1, &any);
-    while (status >= 0 && any && !st->run && st->left)
-        status = run_pass(st, 0, &any);
+    pc_status status = run_pass(st, 1);
+    while (status >= 0 && st->any && !st->run && st->left)
+        status = run_pass(st, 0);
     return status;
 }
 

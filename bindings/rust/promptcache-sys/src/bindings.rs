@@ -436,11 +436,15 @@ pub const PC_EMBED_NORMALIZE: u64 = 1;
 
 /// tokenize and detokenize
 ///
-/// [`pc_model_ops.flags`](crate::pc_model_ops): functions that may run at any time, also several times at once, beside all
-/// functions of the same model.
+/// [`pc_model_ops.flags`](crate::pc_model_ops). The first two name functions that may run at any time, also several times at
+/// once, beside all functions of the same model.
 pub const PC_OVERLAP_TEXT: u64 = 1;
 /// release, size, `export_`… and `import_`…. A slow export then delays no step.
 pub const PC_OVERLAP_STATES: u64 = 2;
+/// The rows of a prompt may come in several steps, beside rows of other sequences: they give the
+/// same there. Then [`pc_batch_step`](crate::pc_batch_step) computes prompts in pieces; its modules stay single calls of
+/// encode. Since 0.10.
+pub const PC_CUTS_PROMPTS: u64 = 4;
 
 /// weights of maps; U8: a scale per row
 pub const PC_MAP_F32: u32 = 0;
@@ -2867,7 +2871,7 @@ pub struct pc_layer_states {
 pub struct pc_model_ops {
     /// Bytes of the struct, as the caller was compiled.
     pub struct_size: usize,
-    /// `PC_OVERLAP_…`
+    /// `PC_OVERLAP_…`, [`PC_CUTS_PROMPTS`](crate::PC_CUTS_PROMPTS)
     pub flags: u64,
     /// Fills in what is known. It gets zeros, and -1 in `token_bos`, `token_eos`, `token_unk`, `token_pad`.
     pub describe: Option<unsafe extern "C" fn(user: *mut c_void, info: *mut pc_model_info) -> pc_status>,
@@ -4220,11 +4224,11 @@ extern "C" {
     /// (Sarathi-Serve, section 4.2), up to `step_tokens`: by `priority`, deadline and the length of the
     /// rest; now and then the one that has waited longest comes first. The step that ends a prompt
     /// gives its first token. What several prompts miss in the cache is encoded once. Tokens are the
-    /// same in whatever pieces. Prompts of an application's model, of one with latent attention, and
-    /// those with a memo or a baseline are computed as a whole. A sequence that is removed keeps what
-    /// it has. Blocks. Returns [`PC_OK`](crate::PC_OK) (some go on), [`PC_END`](crate::PC_END) (all are finished), or an error of the batch
-    /// itself: [`PC_ERR_NOMEM`](crate::PC_ERR_NOMEM) (call it again), [`PC_ERR_STATE`](crate::PC_ERR_STATE) (a step of a sequence is under way). An error
-    /// of a sequence finishes that one alone ([`pc_sequence_error`](crate::pc_sequence_error)).
+    /// same in whatever pieces. Prompts of an application's model without [`PC_CUTS_PROMPTS`](crate::PC_CUTS_PROMPTS), of one with
+    /// latent attention, and those with a memo or a baseline are computed as a whole. A sequence that is
+    /// removed keeps what it has. Blocks. Returns [`PC_OK`](crate::PC_OK) (some go on), [`PC_END`](crate::PC_END) (all are finished), or an
+    /// error of the batch itself: [`PC_ERR_NOMEM`](crate::PC_ERR_NOMEM) (call it again), [`PC_ERR_STATE`](crate::PC_ERR_STATE) (a step of a sequence is
+    /// under way). An error of a sequence finishes that one alone ([`pc_sequence_error`](crate::pc_sequence_error)).
     pub fn pc_batch_step(batch: *mut pc_batch) -> pc_status;
     /// The sequences \[\*count\] that got a token or finished in the last step and are still in the batch,
     /// in its order. Borrowed until the next step or change of the batch.

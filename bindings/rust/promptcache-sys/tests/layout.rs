@@ -271,6 +271,7 @@ fn as_the_c_compiler_sees_it() {
         PC_EMBED_NORMALIZE
         PC_OVERLAP_TEXT
         PC_OVERLAP_STATES
+        PC_CUTS_PROMPTS
         PC_MAP_F32
         PC_MAP_F16
         PC_MAP_U8

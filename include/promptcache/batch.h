@@ -87,6 +87,13 @@ typedef struct pc_batch_options {
      * while none runs; else, as measured on this machine, as many as take 1.25 times the time of
      * the running ones. UINT32_MAX: new prompts as a whole, one after the other. */
     uint32_t step_tokens;
+    /* Admission: most tokens of K and V of their own that unfinished sequences may come to hold
+     * together; 0: no limit. Of a sequence, these are the tokens of its prompt, without modules
+     * that are in the cache, and of its answers, up to max_tokens; a copy counts in full. One that
+     * has no room yet waits; the first in the order of priority, deadline and joining is admitted
+     * first, and after 64 steps the one that has waited longest. One that never has room fails with
+     * PC_ERR_LIMIT. Bytes of a token: pc_model_info. */
+    uint64_t max_own_tokens;
 } pc_batch_options;
 
 /* Sequences of one model that are stepped together. They may join and leave between steps. K and V
@@ -109,6 +116,8 @@ typedef struct pc_batch_stats {
     uint64_t running;       /* not finished; the next two are theirs */
     uint64_t tokens_seen;   /* each token counts once for every sequence that sees it */
     uint64_t tokens_stored; /* each token counts once */
+    uint64_t waiting;       /* not admitted in the last step (max_own_tokens) */
+    uint64_t own_tokens;    /* that admitted ones may come to hold, as max_own_tokens counts them */
 } pc_batch_stats;
 /* Counts what the next step reads. */
 PC_API pc_status pc_batch_get_stats(const pc_batch *batch, pc_batch_stats *stats);
@@ -116,11 +125,11 @@ PC_API pc_status pc_batch_get_stats(const pc_batch *batch, pc_batch_stats *stats
  * (Sarathi-Serve, section 4.2), up to step_tokens: by `priority`, deadline and the length of the
  * rest; now and then the one that has waited longest comes first. The step that ends a prompt
  * gives its first token. What several prompts miss in the cache is encoded once. Tokens are the
- * same in whatever pieces. Prompts on a device, of an application's model, of one with latent
- * attention, and those with a memo or a baseline are computed as a whole. A sequence that is
- * removed keeps what it has. Blocks. Returns PC_OK (some go on), PC_END (all are finished), or an
- * error of the batch itself: PC_ERR_NOMEM (call it again), PC_ERR_STATE (a step of a sequence is
- * under way). An error of a sequence finishes that one alone (pc_sequence_error). */
+ * same in whatever pieces. Prompts of an application's model, of one with latent attention, and
+ * those with a memo or a baseline are computed as a whole. A sequence that is removed keeps what
+ * it has. Blocks. Returns PC_OK (some go on), PC_END (all are finished), or an error of the batch
+ * itself: PC_ERR_NOMEM (call it again), PC_ERR_STATE (a step of a sequence is under way). An error
+ * of a sequence finishes that one alone (pc_sequence_error). */
 PC_API pc_status pc_batch_step(pc_batch *batch);
 /* The sequences [*count] that got a token or finished in the last step and are still in the batch,
  * in its order. Borrowed until the next step or change of the batch. */
@@ -181,8 +190,8 @@ PC_API pc_status pc_sequence_forget(const pc_model *model, pc_cache *cache, cons
 /* clang-format off */
 #define PC_FORK_OPTIONS_INIT {sizeof(pc_fork_options), NULL}
 #define PC_SAVE_OPTIONS_INIT {sizeof(pc_save_options), NULL, 0, 0, 0, 0, 0, 0}
-#define PC_BATCH_OPTIONS_INIT {sizeof(pc_batch_options), 0, 0}
-#define PC_BATCH_STATS_INIT {sizeof(pc_batch_stats), 0, 0, 0, 0}
+#define PC_BATCH_OPTIONS_INIT {sizeof(pc_batch_options), 0, 0, 0}
+#define PC_BATCH_STATS_INIT {sizeof(pc_batch_stats), 0, 0, 0, 0, 0, 0}
 /* clang-format on */
 
 /* As pc_context_options_init. */

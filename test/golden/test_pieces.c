@@ -284,6 +284,40 @@ static void encodes_once(world *w)
     pc_cache_free(cache);
 }
 
+/* A prompt waits for what one of lower priority encodes: that one comes before those between them.
+ */
+static void lends_its_turn(world *w)
+{
+    pc_batch_options options = PC_BATCH_OPTIONS_INIT;
+    pc_prompt *p[3];
+    pc_cache *cache = NULL;
+    pc_batch *batch = NULL;
+    size_t steps = 0;
+    options.step_tokens = 50;
+    CHECK_OK(pc_cache_new(&cache, w->context, NULL));
+    CHECK_OK(pc_batch_new(&batch, w->model, &options));
+    pc_sequence *low = long_one(w, cache, 1, 300, -5, &p[0]),
+                *middle = long_one(w, cache, 2, 700, 0, &p[1]),
+                *high = long_one(w, cache, 1, 300, 5, &p[2]);
+    CHECK_OK(pc_batch_add(batch, low));
+    CHECK_OK(pc_batch_step(batch));
+    CHECK_OK(pc_batch_add(batch, middle));
+    CHECK_OK(pc_batch_add(batch, high));
+    while (!length_of(high) && steps < 30) {
+        CHECK_OK(pc_batch_step(batch));
+        steps++;
+    }
+    CHECK(steps <= 8);
+    CHECK_INT(length_of(middle), 0);
+    pc_batch_free(batch);
+    pc_sequence_free(low);
+    pc_sequence_free(middle);
+    pc_sequence_free(high);
+    for (size_t i = 0; i < 3; i++)
+        pc_prompt_free(p[i]);
+    pc_cache_free(cache);
+}
+
 /* Prompts of higher priority keep coming: the lowest one comes to its turn all the same. */
 static void nobody_starves(world *w)
 {
@@ -333,9 +367,9 @@ int main(int argc, char **argv)
             break;
         for (size_t s = 0; s < count; s++)
             run_schedule(&w, s);
-        if (!options.backend) /* on a device prompts are not cut */
-            keeps_running(&w);
+        keeps_running(&w);
         encodes_once(&w);
+        lends_its_turn(&w);
         nobody_starves(&w);
         printf("%zu schedules: %zu of %zu tokens from the cache\n", count, w.cached, w.tokens);
         CHECK(w.cached > 0);

@@ -85,7 +85,8 @@ static pc_status assign_tokens(pc__encoding *e)
     return PC_OK;
 }
 
-/* Makes run `c` for all its tokens, at positions relative to its first. */
+/* Makes run `c` for all its tokens, at positions relative to its first. It is the host's: between
+ * passes it needs no memory of a device. */
 static pc_status make_encoded_run(pc__encoding *e, size_t c)
 {
     const pc_encode_args *args = e->args;
@@ -97,9 +98,12 @@ static pc_status make_encoded_run(pc__encoding *e, size_t c)
         }
     if (!n)
         return PC_OK;
-    PC__TRY_RETURN(pc__model_run_new(e->model, n, e->length, &e->runs[c]));
+    PC__TRY_RETURN(pc__kv_new(&e->runs[c], &e->model->context->mem, &e->model->native->shape, n));
+    e->runs[c]->rope_regime = pc__model_rope_regime(e->model, e->length);
     e->runs[c]->origin = e->starts[c];
-    return pc__kv_append(e->runs[c], e->scratch, n);
+    PC__TRY_RETURN(pc__kv_append(e->runs[c], e->scratch, n));
+    e->runs[c]->unwritten = n;
+    return PC_OK;
 }
 
 static size_t min_size(size_t a, size_t b)
@@ -140,6 +144,9 @@ void pc__encoding_settle(pc__encoding *e, size_t count, pc_status status)
     memset(e->filled, 0, (e->args->range_count + 1) * sizeof *e->filled);
     for (size_t i = 0; i < e->computed; i++)
         e->filled[e->owner[i]]++;
+    for (size_t c = 0; c <= e->args->range_count; c++)
+        if (e->runs[c])
+            e->runs[c]->unwritten = e->runs[c]->tokens - e->filled[c];
 }
 
 size_t pc__encoding_left(const pc__encoding *e)

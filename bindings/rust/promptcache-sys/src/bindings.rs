@@ -2066,6 +2066,13 @@ pub struct pc_batch_options {
     /// while none runs; else, as measured on this machine, as many as take 1.25 times the time of
     /// the running ones. `UINT32_MAX`: new prompts as a whole, one after the other.
     pub step_tokens: u32,
+    /// Admission: most tokens of K and V of their own that unfinished sequences may come to hold
+    /// together; 0: no limit. Of a sequence, these are the tokens of its prompt, without modules
+    /// that are in the cache, and of its answers, up to `max_tokens`; a copy counts in full. One that
+    /// has no room yet waits; the first in the order of priority, deadline and joining is admitted
+    /// first, and after 64 steps the one that has waited longest. One that never has room fails with
+    /// [`PC_ERR_LIMIT`](crate::PC_ERR_LIMIT). Bytes of a token: [`pc_model_info`](crate::pc_model_info).
+    pub max_own_tokens: u64,
 }
 
 impl Default for pc_batch_options {
@@ -2091,6 +2098,10 @@ pub struct pc_batch_stats {
     pub tokens_seen: u64,
     /// each token counts once
     pub tokens_stored: u64,
+    /// not admitted in the last step (`max_own_tokens`)
+    pub waiting: u64,
+    /// that admitted ones may come to hold, as `max_own_tokens` counts them
+    pub own_tokens: u64,
 }
 
 impl Default for pc_batch_stats {
@@ -4209,11 +4220,11 @@ extern "C" {
     /// (Sarathi-Serve, section 4.2), up to `step_tokens`: by `priority`, deadline and the length of the
     /// rest; now and then the one that has waited longest comes first. The step that ends a prompt
     /// gives its first token. What several prompts miss in the cache is encoded once. Tokens are the
-    /// same in whatever pieces. Prompts on a device, of an application's model, of one with latent
-    /// attention, and those with a memo or a baseline are computed as a whole. A sequence that is
-    /// removed keeps what it has. Blocks. Returns [`PC_OK`](crate::PC_OK) (some go on), [`PC_END`](crate::PC_END) (all are finished), or an
-    /// error of the batch itself: [`PC_ERR_NOMEM`](crate::PC_ERR_NOMEM) (call it again), [`PC_ERR_STATE`](crate::PC_ERR_STATE) (a step of a sequence is
-    /// under way). An error of a sequence finishes that one alone ([`pc_sequence_error`](crate::pc_sequence_error)).
+    /// same in whatever pieces. Prompts of an application's model, of one with latent attention, and
+    /// those with a memo or a baseline are computed as a whole. A sequence that is removed keeps what
+    /// it has. Blocks. Returns [`PC_OK`](crate::PC_OK) (some go on), [`PC_END`](crate::PC_END) (all are finished), or an error of the batch
+    /// itself: [`PC_ERR_NOMEM`](crate::PC_ERR_NOMEM) (call it again), [`PC_ERR_STATE`](crate::PC_ERR_STATE) (a step of a sequence is under way). An error
+    /// of a sequence finishes that one alone ([`pc_sequence_error`](crate::pc_sequence_error)).
     pub fn pc_batch_step(batch: *mut pc_batch) -> pc_status;
     /// The sequences \[\*count\] that got a token or finished in the last step and are still in the batch,
     /// in its order. Borrowed until the next step or change of the batch.

@@ -546,11 +546,11 @@ Computes one token for every running sequence, and beside them pieces of the pro
 (Sarathi-Serve, section 4.2), up to `step_tokens`: by `priority`, deadline and the length of the
 rest; now and then the one that has waited longest comes first. The step that ends a prompt
 gives its first token. What several prompts miss in the cache is encoded once. Tokens are the
-same in whatever pieces. Prompts on a device, of an application's model, of one with latent
-attention, and those with a memo or a baseline are computed as a whole. A sequence that is
-removed keeps what it has. Blocks. Returns [`PC_OK`](crate::Status::Ok) (some go on), [`PC_END`](crate::Status::End) (all are finished), or an
-error of the batch itself: [`PC_ERR_NOMEM`](crate::Status::Nomem) (call it again), [`PC_ERR_STATE`](crate::Status::State) (a step of a sequence is
-under way). An error of a sequence finishes that one alone ([`pc_sequence_error`](crate::sys::pc_sequence_error))."##
+same in whatever pieces. Prompts of an application's model, of one with latent attention, and
+those with a memo or a baseline are computed as a whole. A sequence that is removed keeps what
+it has. Blocks. Returns [`PC_OK`](crate::Status::Ok) (some go on), [`PC_END`](crate::Status::End) (all are finished), or an error of the batch
+itself: [`PC_ERR_NOMEM`](crate::Status::Nomem) (call it again), [`PC_ERR_STATE`](crate::Status::State) (a step of a sequence is under way). An error
+of a sequence finishes that one alone ([`pc_sequence_error`](crate::sys::pc_sequence_error))."##
     };
     (pc_batch_changed) => {
         r##"By [`pc_batch_changed`](crate::sys::pc_batch_changed):

@@ -160,11 +160,11 @@ func (b *Batch) Remove(s *Sequence) error {
 // prompts of new ones (Sarathi-Serve, section 4.2), up to step_tokens: by `priority`, deadline and
 // the length of the rest; now and then the one that has waited longest comes first. The step that
 // ends a prompt gives its first token. What several prompts miss in the cache is encoded once.
-// Tokens are the same in whatever pieces. Prompts on a device, of an application's model, of one
-// with latent attention, and those with a memo or a baseline are computed as a whole. A sequence
-// that is removed keeps what it has. Blocks. Returns OK (some go on), End (all are finished), or
-// an error of the batch itself: ErrNoMem (call it again), ErrState (a step of a sequence is under
-// way). An error of a sequence finishes that one alone (Sequence.Err).
+// Tokens are the same in whatever pieces. Prompts of an application's model without
+// PC_CUTS_PROMPTS, of one with latent attention, and those with a memo or a baseline are computed
+// as a whole. A sequence that is removed keeps what it has. Blocks. Returns OK (some go on), End
+// (all are finished), or an error of the batch itself: ErrNoMem (call it again), ErrState (a step
+// of a sequence is under way). An error of a sequence finishes that one alone (Sequence.Err).
 //
 //promptcache:doc pc_batch_step
 func (b *Batch) Step(ctx context.Context) (more bool, err error) {

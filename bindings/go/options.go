@@ -545,6 +545,13 @@ type BatchOptions struct {
 	// while none runs; else, as measured on this machine, as many as take 1.25 times the time of the
 	// running ones. UINT32_MAX: new prompts as a whole, one after the other.
 	StepTokens uint32
+	// Admission: most tokens of K and V of their own that unfinished sequences may come to hold
+	// together; 0: no limit. Of a sequence, these are the tokens of its prompt, without modules that
+	// are in the cache, and of its answers, up to max_tokens; a copy counts in full. One that has no
+	// room yet waits; the first in the order of priority, deadline and joining is admitted first, and
+	// after 64 steps the one that has waited longest. One that never has room fails with ErrLimit.
+	// Bytes of a token: ModelInfo.
+	MaxOwnTokens uint64
 }
 
 func (o *BatchOptions) c(a *arena) *C.pc_batch_options {
@@ -559,6 +566,7 @@ func (o *BatchOptions) c(a *arena) *C.pc_batch_options {
 func (o *BatchOptions) fill(c *C.pc_batch_options, a *arena) {
 	c.max_sequences = C.uint32_t(o.MaxSequences)
 	c.step_tokens = C.uint32_t(o.StepTokens)
+	c.max_own_tokens = C.uint64_t(o.MaxOwnTokens)
 }
 
 // SaveOptions: of Model.ForgetSequence, Model.LoadSequence, Sequence.Save. Zero is the default of

@@ -552,6 +552,10 @@ type BatchStats struct {
 	TokensSeen uint64
 	// each token counts once
 	TokensStored uint64
+	// not admitted in the last step (max_own_tokens)
+	Waiting uint64
+	// that admitted ones may come to hold, as max_own_tokens counts them
+	OwnTokens uint64
 }
 
 func (o *BatchStats) from(c *C.pc_batch_stats) {
@@ -559,6 +563,8 @@ func (o *BatchStats) from(c *C.pc_batch_stats) {
 	o.Running = uint64(c.running)
 	o.TokensSeen = uint64(c.tokens_seen)
 	o.TokensStored = uint64(c.tokens_stored)
+	o.Waiting = uint64(c.waiting)
+	o.OwnTokens = uint64(c.own_tokens)
 }
 
 // Event: of .

@@ -37,7 +37,8 @@ typedef struct pc_fork_options {
 /* A second continuation of everything so far, over the same memory. Neither changes what the other
  * reads. It is in no batch, and has the original's options, with its callbacks; these get the
  * number of the copy as `sample`. Copies, and copies of those, are numbered from 1, as the samples
- * of pc_generate. Returns PC_ERR_STATE as pc_sequence_push, and before its prompt is computed. */
+ * of pc_generate; max_tokens counts from the original's last push. Returns PC_ERR_STATE as
+ * pc_sequence_push, and before its prompt is computed. */
 PC_API pc_status pc_sequence_fork(pc_sequence **out, const pc_sequence *sequence,
                                   const pc_fork_options *options);
 /* Removes the sequence from its batch and frees it. Within a step (in a callback) it ends at once:
@@ -49,11 +50,11 @@ PC_API void pc_sequence_free(pc_sequence *sequence);
  * PC_ERR_STATE (names the field), and as pc_sequence_push. */
 PC_API pc_status pc_sequence_set_options(pc_sequence *sequence, const pc_generate_options *options);
 /* Ends the turn as if `cancelled` had said so: a step under way gives the sequence up soon, else
- * the next step does. The next push or truncation takes that back. Any thread, at any time, as long
- * as nobody frees the sequence meanwhile. */
+ * the next one that it takes part in. The next push or truncation takes that back. Any thread, at
+ * any time, as long as nobody frees the sequence meanwhile. */
 PC_API pc_status pc_sequence_cancel(pc_sequence *sequence);
-/* Tokens behind the prompt so far, sampled and pushed; and the final text of those sampled since
- * the last push. Borrowed until the next step or change. */
+/* Tokens behind the prompt so far, sampled and pushed, with stop tokens; and the final text of
+ * those sampled since the last push. Borrowed until the next step or change. */
 PC_API const int32_t *pc_sequence_tokens(const pc_sequence *sequence, size_t *count);
 PC_API const char *pc_sequence_text(const pc_sequence *sequence, size_t *size);
 /* PC_FINISH_…; NONE while it runs, and for NULL. */
@@ -87,6 +88,13 @@ typedef struct pc_batch_options {
      * while none runs; else, as measured on this machine, as many as take 1.25 times the time of
      * the running ones. UINT32_MAX: new prompts as a whole, one after the other. */
     uint32_t step_tokens;
+    /* Admission: most tokens of K and V of their own that unfinished sequences may come to hold
+     * together; 0: no limit. Of a sequence, these are the tokens of its prompt, without modules
+     * that are in the cache, and of its answers, up to max_tokens; a copy counts in full. One that
+     * has no room yet waits; the first in the order of priority, deadline and joining is admitted
+     * first, and after 64 steps the one that has waited longest. One that never has room fails with
+     * PC_ERR_LIMIT. Bytes of a token: pc_model_info. */
+    uint64_t max_own_tokens;
 } pc_batch_options;
 
 /* Sequences of one model that are stepped together. They may join and leave between steps. K and V
@@ -109,6 +117,8 @@ typedef struct pc_batch_stats {
     uint64_t running;       /* not finished; the next two are theirs */
     uint64_t tokens_seen;   /* each token counts once for every sequence that sees it */
     uint64_t tokens_stored; /* each token counts once */
+    uint64_t waiting;       /* not admitted in the last step (max_own_tokens) */
+    uint64_t own_tokens;    /* that admitted ones may come to hold, as max_own_tokens counts them */
 } pc_batch_stats;
 /* Counts what the next step reads. */
 PC_API pc_status pc_batch_get_stats(const pc_batch *batch, pc_batch_stats *stats);
@@ -116,8 +126,8 @@ PC_API pc_status pc_batch_get_stats(const pc_batch *batch, pc_batch_stats *stats
  * (Sarathi-Serve, section 4.2), up to step_tokens: by `priority`, deadline and the length of the
  * rest; now and then the one that has waited longest comes first. The step that ends a prompt
  * gives its first token. What several prompts miss in the cache is encoded once. Tokens are the
- * same in whatever pieces. Prompts on a device, of an application's model, of one with latent
- * attention, and those with a memo or a baseline are computed as a whole. A sequence that is
+ * same in whatever pieces. Prompts of an application's model without PC_CUTS_PROMPTS, of one with
+ * latent attention, and those with a memo or a baseline are computed as a whole. A sequence that is
  * removed keeps what it has. Blocks. Returns PC_OK (some go on), PC_END (all are finished), or an
  * error of the batch itself: PC_ERR_NOMEM (call it again), PC_ERR_STATE (a step of a sequence is
  * under way). An error of a sequence finishes that one alone (pc_sequence_error). */
@@ -181,8 +191,8 @@ PC_API pc_status pc_sequence_forget(const pc_model *model, pc_cache *cache, cons
 /* clang-format off */
 #define PC_FORK_OPTIONS_INIT {sizeof(pc_fork_options), NULL}
 #define PC_SAVE_OPTIONS_INIT {sizeof(pc_save_options), NULL, 0, 0, 0, 0, 0, 0}
-#define PC_BATCH_OPTIONS_INIT {sizeof(pc_batch_options), 0, 0}
-#define PC_BATCH_STATS_INIT {sizeof(pc_batch_stats), 0, 0, 0, 0}
+#define PC_BATCH_OPTIONS_INIT {sizeof(pc_batch_options), 0, 0, 0}
+#define PC_BATCH_STATS_INIT {sizeof(pc_batch_stats), 0, 0, 0, 0, 0, 0}
 /* clang-format on */
 
 /* As pc_context_options_init. */

@@ -118,12 +118,16 @@ typedef struct pc_layer_states {
     void *v;               /* [count][kv_heads][v_dim] */
 } pc_layer_states;
 
-/* pc_model_ops.flags: functions that may run at any time, also several times at once, beside all
- * functions of the same model. */
+/* pc_model_ops.flags. The first two name functions that may run at any time, also several times at
+ * once, beside all functions of the same model. */
 enum {
     PC_OVERLAP_TEXT = 1, /* tokenize and detokenize */
     /* release, size, export_… and import_…. A slow export then delays no step. */
-    PC_OVERLAP_STATES = 2
+    PC_OVERLAP_STATES = 2,
+    /* The rows of a prompt may come in several steps, beside rows of other sequences: they give the
+     * same there. Then pc_batch_step computes prompts in pieces; its modules stay single calls of
+     * encode. Since 0.10. */
+    PC_CUTS_PROMPTS = 4
 };
 
 /* The application's model. Every function gets `user`. Calls for one model never overlap, but for
@@ -138,7 +142,7 @@ enum {
  * that nobody uses, lowest eviction score first, and calls again until that no longer helps. */
 typedef struct pc_model_ops {
     size_t struct_size;
-    uint64_t flags; /* PC_OVERLAP_… */
+    uint64_t flags; /* PC_OVERLAP_…, PC_CUTS_PROMPTS */
     /* Fills in what is known. It gets zeros, and -1 in token_bos, token_eos, token_unk, token_pad.
      */
     pc_status (*describe)(void *user, pc_model_info *info);

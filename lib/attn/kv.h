@@ -65,9 +65,10 @@ typedef struct pc__kv {
     _Atomic(uint8_t **) shown;              /* pc__kv_show; NULL: not called yet */
     pc__kv_shape shape;
     size_t tokens;
-    size_t pages;    /* capacity */
-    uint8_t **layer; /* [layers] the pages of each layer */
-    uint8_t *slab;   /* pages of all layers in one block; NULL: each layer has its own */
+    size_t unwritten; /* the last so many of them have no contents yet: mirrors get none of them */
+    size_t pages;     /* capacity */
+    uint8_t **layer;  /* [layers] the pages of each layer */
+    uint8_t *slab;    /* pages of all layers in one block; NULL: each layer has its own */
     /* attn/kv_pool.h: a view of a run that lies in pages table[0], table[1], … of a pool, packed by
      * `shape` when it is read; `layer` then has no pages. NULL: any other run */
     const struct pc__kv_pool *pool;

@@ -179,6 +179,8 @@ static pc_status new_mirror(pc__kv_mirror **out, pc__backend *backend, pc__kv *k
     PC__TRY_RETURN(pc__kv_device_new(&device, sizeof **out, backend, pages * each));
     pc_status status = pc__kv_device_add(device, backend->ops->take(backend, bytes), bytes, pages,
                                          each);
+    if (status >= 0 && kv->unwritten)
+        status = pc__backend_zero(backend, device->block[0], bytes);
     if (status < 0) {
         pc__kv_device_free(device, 0);
         return status;
@@ -372,9 +374,20 @@ static void queue_layers(pc__stream *stream, const pc__kv *kv)
 {
     const pc__kv_mirror *m = mirror_of(kv);
     const pc__kv_device *d = &m->device;
-    for (int32_t l = m->layers; l < m->copying && d->pages; l++)
-        stream->ops->copy(stream, d->page[0] + (size_t)l * d->layer_stride, kv->layer[l],
-                          d->layer_stride);
+    size_t bytes = pc__kv_layer_bytes(&kv->shape, kv->tokens - kv->unwritten);
+    for (int32_t l = m->layers; l < m->copying && bytes; l++)
+        stream->ops->copy(stream, d->page[0] + (size_t)l * d->layer_stride, kv->layer[l], bytes);
+}
+
+void pc__kv_mirror_fetch(pc__stream *stream, const pc__kv *kv, int32_t layers, size_t from,
+                         size_t to)
+{
+    const pc__kv_device *d = &mirror_of(kv)->device;
+    size_t each = pc__kv_layer_page_bytes(&kv->shape), first = from / PC__PAGE,
+           bytes = (to - 1) / PC__PAGE * each + each - first * each;
+    for (int32_t l = 0; l < layers; l++)
+        stream->ops->copy(stream, kv->layer[l] + first * each,
+                          d->page[first] + (size_t)l * d->layer_stride, bytes);
 }
 
 static void unclaim(pc__kv_mirrors *all, pc__kv *const *runs, size_t count, const void *mark,

@@ -1,5 +1,6 @@
-/* Mirrors: copies of K/V runs that the host computed, in the memory of a backend that the host does
- * not see. pc__kv.device of such a run is its mirror's.
+/* Mirrors: copies of K/V runs of the host, in the memory of a backend that the host does not see.
+ * pc__kv.device of such a run is its mirror's. A backend that computes tokens of such a run writes
+ * them into the mirror, and then to the host.
  *
  * Who lets a backend read runs *holds* their mirrors, from before its plans are made until the work
  * is finished. A mirror that nobody holds stays for the next holder until memory is short: then
@@ -55,6 +56,10 @@ void pc__kv_mirrors_release(pc__kv_hold *hold); /* gives all back; not begun: do
 /* Copies layers up to `layer` of the held runs, of those that are not loading all layers; waits for
  * the copies, also for those of other threads. */
 pc_status pc__kv_mirrors_fill(const pc__kv_hold *hold, int32_t layer);
+/* Queues copies of the pages of tokens [from, to) of the first `layers` layers from a held mirror
+ * to its run. For a run that nobody else reads yet, whose tokens the backend has written. */
+void pc__kv_mirror_fetch(pc__stream *stream, const pc__kv *kv, int32_t layers, size_t from,
+                         size_t to);
 
 /* Runs `run(work)`, which takes memory of the backend and, unless it succeeds, gives all of it back
  * and has changed nothing. After PC_ERR_NOMEM, if others have worked meanwhile, it runs once more,

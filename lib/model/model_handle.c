@@ -246,8 +246,8 @@ static pc_status check_ops(const pc_model_ops *ops)
                                             : NULL;
     if (name)
         return pc__fail(PC_ERR_INVALID, "pc_model_from_ops: ops.%s is NULL", name);
-    PC__TRY_RETURN(
-        pc__check_flags("pc_model_ops", ops->flags, PC_OVERLAP_TEXT | PC_OVERLAP_STATES));
+    PC__TRY_RETURN(pc__check_flags("pc_model_ops", ops->flags,
+                                   PC_OVERLAP_TEXT | PC_OVERLAP_STATES | PC_CUTS_PROMPTS));
     name = !ops->export_segment && ops->import_segment   ? "export_segment"
            : ops->export_segment && !ops->import_segment ? "import_segment"
            : !ops->export_layer && ops->import_layer     ? "export_layer"

@@ -45,11 +45,10 @@ int pc__model_draws(const pc_model *model)
     return model->native && model->native->backend->ops->sample;
 }
 
-/* Latents: the form of attention goes by the rows of a pass (forward_expand.h). Device: prompts
- * that are begun keep memory, so that several may have too little of it to go on. */
+/* Latents: the form of attention goes by the rows of a pass (forward_expand.h). */
 int pc__model_cuts(const pc_model *model)
 {
-    return model->native && !model->native->shape.latent && pc__host_sees(model->native->backend);
+    return model->native ? !model->native->shape.latent : (model->ops.flags & PC_CUTS_PROMPTS) != 0;
 }
 
 uint32_t pc__model_format(const pc_model *model)

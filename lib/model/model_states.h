@@ -34,7 +34,8 @@ uint32_t pc__model_pool(const pc_model *model, uint32_t asked);
 int pc__model_normalizes(const pc_model *model);
 /* 1: its backend draws tokens (pc__model_step_draw). */
 int pc__model_draws(const pc_model *model);
-/* 1: its prompts may be computed in pieces (pc__encoding): tokens have the same bits then. */
+/* 1: its prompts may be computed in pieces: tokens have the same bits then. Encode calls of an
+ * application's model are not cut (pc__encoding). */
 int pc__model_cuts(const pc_model *model);
 
 /* Runs `run(work)`, which takes memory for states that only succeed together, as

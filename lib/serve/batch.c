@@ -28,6 +28,7 @@ pc_status pc_batch_new(pc_batch **out, const pc_model *model, const pc_batch_opt
     batch->model = pc__model_ref(model);
     batch->max_sequences = o.max_sequences;
     batch->step_tokens = o.step_tokens;
+    batch->max_own_tokens = o.max_own_tokens;
     *out = batch;
     return PC_OK;
 }
@@ -166,6 +167,72 @@ static void start_whole(pc_batch *batch, pc_sequence *const *list, size_t count,
     }
 }
 
+/* ------------------------------------------------------------------ admission */
+
+uint64_t pc__batch_own_tokens(const pc_sequence *s)
+{
+    uint64_t tokens = s->count, most, answered;
+    if (!s->prompt->part_count) /* it was loaded */
+        tokens += s->placed.own.count;
+    for (size_t p = 0; p < s->prompt->part_count; p++)
+        if (!s->cache || !pc__part_is_cached(&s->prompt->parts[p]))
+            tokens += s->prompt->parts[p].count;
+    most = s->generation.options.max_tokens;
+    answered = s->count - s->turn;
+    return tokens + (most > answered ? most - answered : 0);
+}
+
+/* Those that have waited long first, then by priority, by deadline, and in the order of joining. */
+static int is_admitted_before(const pc_sequence *a, const pc_sequence *b)
+{
+    enum { PATIENCE = 64 };
+    int x = a->waited >= PATIENCE, y = b->waited >= PATIENCE;
+    if (x != y || (x && a->waited != b->waited))
+        return x != y ? x > y : a->waited > b->waited;
+    int32_t p = a->generation.options.priority, q = b->generation.options.priority;
+    return p != q ? p > q : deadline_of(a) < deadline_of(b);
+}
+
+static void insert_waiting(pc_sequence **list, size_t count, pc_sequence *sequence)
+{
+    for (; count && is_admitted_before(sequence, list[count - 1]); count--)
+        list[count] = list[count - 1];
+    list[count] = sequence;
+}
+
+static void refuse(pc_sequence *s, uint64_t tokens, uint64_t most)
+{
+    pc__sequence_fail(s, pc__fail(PC_ERR_LIMIT,
+                                  "the batch has room for %llu tokens of K and V "
+                                  "(max_own_tokens); with %u tokens of answer (max_tokens) the "
+                                  "sequence may come to hold %llu",
+                                  (unsigned long long)most, s->generation.options.max_tokens,
+                                  (unsigned long long)tokens));
+}
+
+/* Of `waiting`, those that have room beside `held` tokens: they move to the front of the list, and
+ * the others wait on. The first that has no room keeps it free of those behind it. */
+static size_t admit(const pc_batch *batch, uint64_t held, pc_sequence **waiting, size_t count)
+{
+    uint64_t most = batch->max_own_tokens, tokens;
+    size_t admitted = 0, i = 0;
+    for (; i < count; i++) {
+        tokens = most ? pc__batch_own_tokens(waiting[i]) : 0;
+        if (tokens > most) {
+            refuse(waiting[i], tokens, most);
+            continue;
+        }
+        if (most && held > most - tokens)
+            break;
+        held += tokens;
+        waiting[i]->waited = 0;
+        waiting[admitted++] = waiting[i];
+    }
+    for (; i < count; i++)
+        waiting[i]->waited += waiting[i]->waited < UINT32_MAX;
+    return admitted;
+}
+
 /* ------------------------------------------------------------------ pieces */
 
 /* Members of a step. */
@@ -177,7 +244,10 @@ typedef struct step {
     size_t fresh_count;
     size_t *pieces; /* [2 * members] of `running` */
     float *logits;
-    size_t left;        /* tokens of prompts that the step may still compute */
+    size_t left;        /* tokens of prompts that the step may still compute, with the pass's */
+    size_t count;       /* members of the pass that is being put together */
+    size_t tokens;      /* of prompts in it */
+    int any;            /* there is something to compute */
     pc_sequence *loads; /* the first whose loads should come soon; or NULL */
 } step;
 
@@ -213,28 +283,41 @@ static void note_pass(pc_batch *batch, size_t run, size_t tokens, double seconds
         note_seconds(&batch->token_seconds, (seconds - beside) / (double)tokens);
 }
 
-/* Another prompt of this batch computes the segments that this one is about to compute. */
-static int is_under_way(const step *st, const pc_sequence *s)
+/* The prompt of this batch that computes the segments which this one is about to compute. */
+static pc_sequence *find_encoder(const step *st, const pc_sequence *s)
 {
     for (size_t i = 0; s->cache && i < st->fresh_count; i++) {
-        const pc_sequence *other = st->fresh[i];
+        pc_sequence *other = st->fresh[i];
         if (other != s && other->cache == s->cache && other->pieces && other->pieces->encoding
             && pc__id_equal(&other->pieces->call.key, &s->pieces->call.key))
-            return 1;
+            return other;
     }
-    return 0;
+    return NULL;
 }
 
-/* How many tokens of its prompt can be computed now. An error ends it. */
-static size_t ready_tokens(step *st, pc_sequence *s)
+/* What an application's model has encoded at once is taken off the step. */
+static void note_at_once(step *st, size_t tokens, double seconds)
 {
+    size_t most = st->left - st->tokens;
+    st->left -= tokens < most ? tokens : most;
+    st->any = 1;
+    note_seconds(&st->batch->token_seconds, seconds / (double)tokens);
+}
+
+/* How many tokens of its prompt can be computed now; or it waits for those of `encoder`. An error
+ * ends it. */
+static size_t ready_tokens(step *st, pc_sequence *s, pc_sequence **encoder)
+{
+    double started = pc__now();
     pc_status status;
+    *encoder = NULL;
     if (!is_fresh(st->batch, s) || pc__sequence_start(s) < 0)
         return 0;
     s->pieces->looks_again |= s->pieces->seen != st->batch->encoded;
     s->pieces->seen = st->batch->encoded;
-    status = pc__pieces_advance(s->pieces);
-    if (status == PC_OK && s->pieces->has_call && !s->pieces->encoding && is_under_way(st, s))
+    status = pc__pieces_advance(s->pieces, st->left - st->tokens);
+    if (status == PC_OK && s->pieces->has_call && !s->pieces->encoding
+        && (*encoder = find_encoder(st, s)) != NULL)
         return 0;
     if (status == PC_AGAIN) {
         st->loads = st->loads ? st->loads : s;
@@ -246,7 +329,10 @@ static size_t ready_tokens(step *st, pc_sequence *s)
         pc__sequence_fail(s, status);
         return 0;
     }
-    return pc__pieces_left(s->pieces);
+    if (!s->pieces->at_once)
+        return pc__pieces_left(s->pieces);
+    note_at_once(st, s->pieces->at_once, pc__now() - started);
+    return 0;
 }
 
 /* Marks those whose encode calls are open, before a pass. */
@@ -269,45 +355,63 @@ static void count_calls(const step *st)
     }
 }
 
-/* One pass: the running sequences, if they have not had one in this step, and pieces of prompts.
- * 0: there is nothing to compute. */
-static pc_status run_pass(step *st, int first, int *any)
+/* Adds the next tokens of a prompt to the pass. One that waits for what another prompt encodes
+ * lends that one its turn. */
+static void add_piece(step *st, pc_sequence *s)
 {
-    size_t run = first ? st->run : 0, count = run, tokens = 0;
+    pc_sequence *encoder = NULL;
+    size_t ready = s->in_pass ? 0 : ready_tokens(st, s, &encoder), most = st->left - st->tokens;
+    if (encoder && !encoder->in_pass) {
+        s = encoder;
+        ready = ready_tokens(st, s, &encoder);
+    }
+    if (!ready)
+        return;
+    s->in_pass = 1;
+    st->running[st->count] = s;
+    st->pieces[st->count] = ready < most ? ready : most;
+    st->tokens += st->pieces[st->count++];
+    st->any = 1;
+}
+
+/* One pass: the running sequences, if they have not had one in this step, and pieces of prompts.
+ * st->any 0: there was nothing to compute. */
+static pc_status run_pass(step *st, int first)
+{
+    size_t run = first ? st->run : 0;
     double started;
     pc_status status;
     for (size_t i = 0; i < run; i++)
         st->pieces[i] = 0;
+    for (size_t i = 0; i < st->fresh_count; i++)
+        st->fresh[i]->in_pass = 0;
     st->loads = NULL;
-    for (size_t i = 0; i < st->fresh_count && tokens < st->left; i++) {
-        size_t ready = ready_tokens(st, st->fresh[i]);
-        if (!ready)
-            continue;
-        st->running[count] = st->fresh[i];
-        st->pieces[count] = ready < st->left - tokens ? ready : st->left - tokens;
-        tokens += st->pieces[count++];
-    }
-    *any = count || st->loads;
-    if (!count && st->loads) /* nobody else has anything to do */
+    st->count = run;
+    st->tokens = 0;
+    st->any = run > 0;
+    for (size_t i = 0; i < st->fresh_count && st->tokens < st->left; i++)
+        add_piece(st, st->fresh[i]);
+    if (!st->any && st->loads) { /* nobody else has anything to do */
         pc__pieces_await_loads(st->loads->pieces);
+        st->any = 1;
+    }
     started = pc__now();
     mark_calls(st);
-    status = pc__sequences_step(st->running, st->pieces, count, st->logits);
-    if (status >= 0 && count)
-        note_pass(st->batch, run, tokens, pc__now() - started);
+    status = pc__sequences_step(st->running, st->pieces, st->count, st->logits);
+    if (status >= 0 && st->count)
+        note_pass(st->batch, run, st->tokens, pc__now() - started);
     count_calls(st);
-    st->left -= tokens;
+    st->left -= st->tokens;
     return status;
 }
 
 /* One pass if sequences are running: they wait for no second one. */
 static pc_status run_passes(step *st)
 {
-    int any;
     st->left = choose_tokens(st->batch, st->run);
-    pc_status status = run_pass(st, 1, &any);
-    while (status >= 0 && any && !st->run && st->left)
-        status = run_pass(st, 0, &any);
+    pc_status status = run_pass(st, 1);
+    while (status >= 0 && st->any && !st->run && st->left)
+        status = run_pass(st, 0);
     return status;
 }
 
@@ -341,20 +445,22 @@ pc_status pc__batch_check(const pc_batch *batch, const char *call)
 
 /* Work memory of a step of `count` sequences. */
 typedef struct batch_memory {
-    pc_sequence **all;   /* [count] */
-    pc_sequence **fresh; /* [count] in pieces */
-    pc_sequence **whole; /* [count] */
+    pc_sequence **all;     /* [count] */
+    pc_sequence **fresh;   /* [count] in pieces */
+    pc_sequence **whole;   /* [count] */
+    pc_sequence **waiting; /* [count] for admission */
     step step;
 } batch_memory;
 
 static pc_status reserve_step(batch_memory *m, pc_batch *batch, size_t count)
 {
     const pc_allocator *mem = &batch->model->context->mem;
-    m->all = pc__calloc(mem, 5 * count, sizeof(*m->all));
+    m->all = pc__calloc(mem, 6 * count, sizeof(*m->all));
     m->fresh = m->all + count;
     m->whole = m->all + 2 * count;
+    m->waiting = m->all + 3 * count;
     m->step.batch = batch;
-    m->step.running = m->all + 3 * count;
+    m->step.running = m->all + 4 * count;
     m->step.pieces = pc__calloc(mem, 2 * count, sizeof *m->step.pieces);
     /* not zeroed: rows that a backend draws from are never touched */
     m->step.logits = pc__alloc(mem,
@@ -369,10 +475,40 @@ static void release_step(batch_memory *m, const pc_allocator *mem)
     pc__free(mem, m->step.logits);
 }
 
+/* Lists the running sequences and the prompts that are begun, and admits new ones. Returns how many
+ * of these are computed whole. */
+static size_t sort_members(batch_memory *m, size_t count)
+{
+    step *st = &m->step;
+    size_t whole = 0, waiting = 0;
+    uint64_t held = 0;
+    for (size_t i = 0; i < count; i++) {
+        pc_sequence *s = m->all[i];
+        if (s->finish)
+            continue;
+        if (s->placed.sequence || s->pieces)
+            held += pc__batch_own_tokens(s);
+        if (s->placed.sequence)
+            st->running[st->run++] = s;
+        else if (s->pieces)
+            insert_in_order(st->fresh, st->fresh_count++, s);
+        else
+            insert_waiting(m->waiting, waiting++, s);
+    }
+    waiting = admit(st->batch, held, m->waiting, waiting);
+    for (size_t i = 0; i < waiting; i++) {
+        pc_sequence *s = m->waiting[i];
+        int cut = st->batch->step_tokens != UINT32_MAX && pc__pieces_can(s->prompt, &s->generation);
+        size_t *listed = cut ? &st->fresh_count : &whole;
+        insert_in_order(cut ? st->fresh : m->whole, (*listed)++, s);
+    }
+    return whole;
+}
+
 static pc_status step_members(batch_memory *m, size_t count)
 {
     step *st = &m->step;
-    size_t whole = 0;
+    size_t whole;
     pc_status status;
     st->fresh = m->fresh;
     for (size_t i = 0; i < count; i++) {
@@ -380,18 +516,9 @@ static pc_status step_members(batch_memory *m, size_t count)
         pc__sequence_ref(s);
         s->stepping = 1;
         s->changed = 0;
-        if (s->finish)
-            continue;
-        s->rest = s->placed.sequence ? 0 : rest_of(s);
-        if (s->placed.sequence)
-            st->running[st->run++] = s;
-        else if (s->pieces
-                 || (st->batch->step_tokens != UINT32_MAX
-                     && pc__pieces_can(s->prompt, &s->generation)))
-            insert_in_order(st->fresh, st->fresh_count++, s);
-        else
-            insert_in_order(m->whole, whole++, s);
+        s->rest = s->finish || s->placed.sequence ? 0 : rest_of(s);
     }
+    whole = sort_members(m, count);
     let_oldest_first(st);
     start_whole(st->batch, m->whole, whole, st->logits, st->running, &st->run);
     status = run_passes(st);

@@ -90,6 +90,9 @@ pc_status pc_batch_get_stats(const pc_batch *batch, pc_batch_stats *stats)
     for (size_t i = 0; i < batch->members.count; i++) {
         const pc_sequence *s = batch->members.items[i];
         sum.running += !s->finish;
+        sum.waiting += !s->finish && s->waited;
+        if (!s->finish && (s->placed.sequence || s->pieces))
+            sum.own_tokens += pc__batch_own_tokens(s);
         if (!s->finish && s->placed.sequence)
             PC__TRY(pc__model_is_native(s->model) ? note_native(&v, s) : note_application(&v, s),
                     done);

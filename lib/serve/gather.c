@@ -251,10 +251,10 @@ pc_status pc__gather_look_again(pc__gather *g)
     return look_up_ram(g, 1);
 }
 
-pc_status pc__gather_next(pc__gather *g, pc__encode_call *call)
+pc_status pc__gather_next(pc__gather *g, size_t most, pc__encode_call *call)
 {
     *call = (pc__encode_call){.tokens = NULL};
-    return misses_any(g) ? g->ops->next(g, call) : PC_END;
+    return misses_any(g) ? g->ops->next(g, most, call) : PC_END;
 }
 
 pc_status pc__gather_take(pc__gather *g, pc__encode_call *call, pc_status status,
@@ -263,12 +263,13 @@ pc_status pc__gather_take(pc__gather *g, pc__encode_call *call, pc_status status
     return g->ops->take(g, call, status, token_seconds);
 }
 
-static pc_status compute_next(pc__gather *g)
+pc_status pc__gather_compute_next(pc__gather *g, size_t most, size_t *tokens)
 {
     const pc__request *r = g->request;
     pc__encode_call call;
     double token_seconds = 0;
-    pc_status status = pc__gather_next(g, &call);
+    pc_status status = pc__gather_next(g, most, &call);
+    *tokens = call.args.count;
     if (status == PC_OK) {
         status = pc__call_encode(r->model, g->cache, &call.args, call.stored, call.segments,
                                  &token_seconds);
@@ -281,9 +282,10 @@ static pc_status compute_next(pc__gather *g)
 pc_status pc__gather_compute(pc__gather *g)
 {
     double started = pc__now();
+    size_t tokens;
     pc_status status;
     do
-        status = compute_next(g);
+        status = pc__gather_compute_next(g, SIZE_MAX, &tokens);
     while (status == PC_OK);
     g->request->stats.seconds_encode += pc__now() - started;
     return status < 0 ? status : PC_OK;

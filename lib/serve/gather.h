@@ -25,10 +25,12 @@ int pc__gather_waits(pc__gather *gather);
 void pc__gather_wait(pc__gather *gather);
 /* Encodes the parts that still have no segment, and stores them in the cache. */
 pc_status pc__gather_compute(pc__gather *gather);
-/* The same in single calls. The next one, which asks pc__gather_must_stop and is to be ended;
- * PC_END: no part is missing. Then what became of it, with the seconds of a token: an error, unless
- * loads have overtaken it, is returned. */
-pc_status pc__gather_next(pc__gather *gather, pc__encode_call *call);
+/* One call of it, of so many tokens; PC_END: no part is missing. */
+pc_status pc__gather_compute_next(pc__gather *gather, size_t most, size_t *tokens);
+/* The same in single calls. The next one, which asks pc__gather_must_stop and is to be ended, of
+ * about `most` tokens where it can be shorter; PC_END: no part is missing. Then what became of it,
+ * with the seconds of a token: an error, unless loads have overtaken it, is returned. */
+pc_status pc__gather_next(pc__gather *gather, size_t most, pc__encode_call *call);
 pc_status pc__gather_take(pc__gather *gather, pc__encode_call *call, pc_status status,
                           double token_seconds);
 /* Whether the call under way is to be given up: the `cancelled` of its arguments. */

@@ -203,18 +203,20 @@ static int is_seen_in_order(const exact_gather *e, size_t p)
 /* Missing parts in a row whose positions ascend are one call; the rows of it see what separate
  * calls would show them. It ends before parts that are being loaded, which may be there by then.
  * New text of several places is one call: between them stand given segments. */
-static size_t call_end(const exact_gather *e, size_t first)
+static size_t call_end(const exact_gather *e, size_t first, size_t most)
 {
     const pc__gather *g = &e->base;
     int64_t last = INT64_MIN;
-    size_t p = first;
+    size_t p = first, tokens = 0;
     for (; p < g->parts; p++) {
         const pc__prompt_part *part = part_at(e, p);
         if (!part->count || (g->request->parts[p].segment && is_seen_in_order(e, p)))
             continue;
         if (g->request->parts[p].segment || part->start <= last
-            || (pc__fetch_is_pending(&g->fetch, p) && !pc__fetch_is_pending(&g->fetch, first)))
+            || (pc__fetch_is_pending(&g->fetch, p) && !pc__fetch_is_pending(&g->fetch, first))
+            || (p > first && part->count > most - tokens))
             break;
+        tokens += part->count < most - tokens ? part->count : most - tokens;
         last = part->start + (int64_t)part->count - 1;
     }
     return p;
@@ -249,7 +251,7 @@ static void fill_call(const exact_gather *e, pc__encode_call *call)
     call->args.cancel_user = (void *)(uintptr_t)e;
 }
 
-static pc_status next_call(pc__gather *g, pc__encode_call *call)
+static pc_status next_call(pc__gather *g, size_t most, pc__encode_call *call)
 {
     exact_gather *e = (exact_gather *)g;
     const pc__request *r = g->request;
@@ -260,7 +262,7 @@ static pc_status next_call(pc__gather *g, pc__encode_call *call)
     if (p == g->parts)
         return PC_END;
     e->first = p;
-    e->end = call_end(e, p);
+    e->end = call_end(e, p, most);
     PC__TRY_RETURN(pc__gather_start(g));
     PC__TRY_RETURN(pc__encode_call_init(call, &r->model->context->mem, r->tokens, e->end - e->first,
                                         r->prompt->part_count));

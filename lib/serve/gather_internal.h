@@ -23,7 +23,7 @@ typedef struct pc__gather_ops {
     /* The part is being computed. */
     int (*is_under_way)(const pc__gather *gather, size_t part);
     /* pc__gather_next, when some part is missing, and pc__gather_take. */
-    pc_status (*next)(pc__gather *gather, pc__encode_call *call);
+    pc_status (*next)(pc__gather *gather, size_t most, pc__encode_call *call);
     pc_status (*take)(pc__gather *gather, pc__encode_call *call, pc_status status,
                       double token_seconds);
     void (*judge)(pc__gather *gather);

@@ -137,8 +137,9 @@ static size_t next_part(const units_gather *u)
     return SIZE_MAX;
 }
 
-static pc_status next_call(pc__gather *g, pc__encode_call *call)
+static pc_status next_call(pc__gather *g, size_t most, pc__encode_call *call)
 {
+    (void)most; /* a unit is computed as a whole */
     units_gather *u = (units_gather *)g;
     for (size_t p; (p = next_part(u)) != SIZE_MAX;) {
         pc__gather_load(g, p);

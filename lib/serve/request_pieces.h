@@ -19,6 +19,7 @@ typedef struct pc__pieces {
     int has_call;
     pc__encoding *encoding; /* of `call`; NULL: it is not open */
     double call_seconds;    /* of it, so far */
+    size_t most, at_once;   /* of pc__pieces_advance */
     int looks_again;        /* another request may have stored what this one misses */
     /* For the batch: the number of encode calls when it looked; whether `encoding` was open. */
     uint64_t seen;
@@ -34,8 +35,10 @@ pc_status pc__pieces_new(pc__pieces **out, const pc_prompt *prompt, pc_cache *ca
                          const pc__generation *generation, size_t pushed);
 void pc__pieces_free(pc__pieces *pieces);
 /* Does what needs no rows. PC_OK: there are tokens to compute; PC_END: none are left; PC_AGAIN:
- * loads should come soon. pc__pieces_await_loads waits for those. */
-pc_status pc__pieces_advance(pc__pieces *pieces);
+ * loads should come soon. pc__pieces_await_loads waits for those. An encode call of an
+ * application's model is computed here, one of about `most` tokens: then pieces->at_once is their
+ * number, and no others are ready. */
+pc_status pc__pieces_advance(pc__pieces *pieces, size_t most);
 void pc__pieces_await_loads(pc__pieces *pieces);
 /* Opens the call that pc__pieces_advance has prepared, if there is one. Until then it may wait for
  * another one that computes the same. */

@@ -310,13 +310,27 @@ static pc_status next_stage(pc__pieces *p)
     return begin_rows(p);
 }
 
+/* An encode call of an application's model is no piece: it comes at once. */
+static pc_status encode_at_once(pc__pieces *p)
+{
+    pc_stats *stats = &p->request.stats;
+    double started = pc__now();
+    PC__TRY_RETURN(pc__gather_look_again(p->gather));
+    pc_status status = pc__gather_compute_next(p->gather, p->most, &p->at_once);
+    *(p->stage == PC__PIECES_TEXT ? &stats->seconds_prefill : &stats->seconds_encode) += pc__now()
+                                                                                         - started;
+    return status;
+}
+
 static pc_status prepare_call(pc__pieces *p)
 {
+    if (!pc__model_is_native(p->request.model))
+        return encode_at_once(p);
     if (p->looks_again)
         PC__TRY_RETURN(pc__gather_look_again(p->gather));
     p->looks_again = 0;
     p->has_call = 1;
-    pc_status status = pc__gather_next(p->gather, &p->call);
+    pc_status status = pc__gather_next(p->gather, SIZE_MAX, &p->call);
     if (status == PC_OK)
         return status;
     end_call(p);
@@ -331,15 +345,17 @@ static pc_status give_up_call(pc__pieces *p)
     return status;
 }
 
-pc_status pc__pieces_advance(pc__pieces *p)
+pc_status pc__pieces_advance(pc__pieces *p, size_t most)
 {
     pc_status status = PC_OK;
+    p->most = most;
     PC__TRY_RETURN(pc__request_poll(&p->request));
     if (p->encoding && pc__gather_must_stop(p->gather))
         PC__TRY_RETURN(give_up_call(p));
     if (p->looks_again && !p->encoding)
         end_call(p); /* it was prepared without what is there now */
-    while (!p->has_call && p->stage != PC__PIECES_ROWS && status >= 0) {
+    p->at_once = 0;
+    while (!p->has_call && !p->at_once && p->stage != PC__PIECES_ROWS && status >= 0) {
         if (p->stage == PC__PIECES_FIND) {
             status = begin_gather(p);
         } else if (p->loads && pc__gather_waits(p->gather)) {
@@ -353,7 +369,7 @@ pc_status pc__pieces_advance(pc__pieces *p)
     }
     if (status < 0)
         return status;
-    return p->has_call || pc__assembly_left(&p->assembly) ? PC_OK : PC_END;
+    return p->has_call || p->at_once || pc__assembly_left(&p->assembly) ? PC_OK : PC_END;
 }
 
 void pc__pieces_await_loads(pc__pieces *p)

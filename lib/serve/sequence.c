@@ -92,6 +92,7 @@ void pc__sequence_leave(pc_sequence *s)
     for (m->changed_count -= i < m->changed_count; i < m->changed_count; i++)
         m->changed[i] = m->changed[i + 1];
     s->members = NULL;
+    s->waited = 0;
 }
 
 /* Of a sequence in a batch: its place there; else the number of the sample. */

@@ -52,6 +52,8 @@ struct pc_sequence {
     pc__placed_prompt placed;
     struct pc__pieces *pieces; /* its prompt, while that is computed in pieces; or NULL */
     size_t rest;               /* tokens of its prompt that were left when the step began */
+    int in_pass;               /* its next tokens are in the pass that is being put together */
+    uint32_t waited;           /* steps in which its batch has had no room for it */
     pc__request_regime regime;
     pc__sampler sampler;
     pc__guide guide; /* of generation.options.grammar */

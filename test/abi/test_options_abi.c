@@ -379,7 +379,7 @@ static const pc_read_case read_cases[] = {
     PC_READ_CASE(pc_model_options, use_host, &model_init, 56, PC_FIELD(pc_model_options, kv),
                  PC_FIELD(pc_model_options, flags), 0, 1),
     PC_READ_CASE(pc_model_ops, use_ops, &ops_init, 160, PC_NO_FIELD, PC_FIELD(pc_model_ops, flags),
-                 PC_OVERLAP_TEXT | PC_OVERLAP_STATES, 0),
+                 PC_OVERLAP_TEXT | PC_OVERLAP_STATES | PC_CUTS_PROMPTS, 0),
     PC_READ_CASE(pc_cache_options, use_cache, &cache_init, 168, PC_NO_FIELD,
                  PC_FIELD(pc_cache_options, flags), 127, 1),
     PC_READ_CASE(pc_codec_ops, use_codec, &codec_init, 56, PC_NO_FIELD, PC_NO_FIELD, 0, 0),

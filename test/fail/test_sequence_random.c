@@ -67,6 +67,7 @@ static pc_status make_model(pc_model **out, pc_context *context, pc_toy **toy, i
             (*out)->info.context_length = CONTEXT;
         return status;
     }
+    ops.flags = below(2) ? PC_CUTS_PROMPTS : 0;
     *toy = pc_toy_new(7, 0, CONTEXT);
     return pc_model_from_ops(out, context, &ops, *toy, pc_toy_free, NULL);
 }

@@ -162,9 +162,9 @@ static void unknown_flags(void)
     pc_model *model = NULL;
     if (!CHECK(toy_start(&w, NULL, 0, 0, NULL)))
         return;
-    ops.flags = 4;
+    ops.flags = 8;
     CHECK_STATUS(pc_model_from_ops(&model, w.context, &ops, w.toy, NULL, NULL), PC_ERR_INVALID);
-    CHECK_ERROR_HAS("pc_model_ops: unknown flags 0x4");
+    CHECK_ERROR_HAS("pc_model_ops: unknown flags 0x8");
     toy_end(&w);
 }
 

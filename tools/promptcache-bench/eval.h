@@ -32,6 +32,13 @@ typedef struct eval_options {
     /* of longbench */
     long max_length, ram, repair, repair_tokens;
     double repair_percent;
+    /* of votes and candidates; a number that is 0, or a real below 0, is not given */
+    long samples, batch, repeats, shots, top_k, seed;
+    double temperature, top_p;
+    const char *methods, *prefix, *examples, *ks, *save;
+    /* of candidates */
+    const char *checker, *run;
+    double checker_seconds;
 } eval_options;
 
 /* Options of pc_generate for mode m, with a check for Ctrl-C. */
@@ -43,5 +50,6 @@ int eval_open_model(const eval_options *o, pc_context **context, pc_model **mode
 int eval_questions(const eval_options *o);
 int eval_longbench(const eval_options *o);
 int eval_predictions(const eval_options *o);
+int eval_samples(const eval_options *o, int votes); /* votes: 0: candidates */
 
 #endif

@@ -7,7 +7,7 @@
 
 #include "score.h"
 
-static int fault(const json_lines *at, const char *key, const char *cause)
+int eval_row_fault(const json_lines *at, const char *key, const char *cause)
 {
     return plain_error("%s:%zu: %s: %s", at->path, at->line, key, cause);
 }
@@ -19,23 +19,22 @@ static const char *type_name(const json_t *value)
     return value ? names[json_typeof(value)] : "missing";
 }
 
-static int wrong_type(const json_lines *at, const char *key, const char *needed,
-                      const json_t *value)
+int eval_row_wrong_type(const json_lines *at, const char *key, const char *needed,
+                        const json_t *value)
 {
     char cause[96];
     snprintf(cause, sizeof cause, value ? "%s is needed, not %s" : "%s is needed; it is %s", needed,
              type_name(value));
-    return fault(at, key, cause);
+    return eval_row_fault(at, key, cause);
 }
 
-/* A text; of an absent or null one `*out` stays if it is set already. */
-static int read_string(const json_lines *at, const json_t *row, const char *key, const char **out)
+int eval_row_text(const json_lines *at, const json_t *row, const char *key, const char **out)
 {
     const json_t *value = json_object_get(row, key);
     if (*out && (!value || json_is_null(value)))
         return EXIT_OK;
     if (!json_is_string(value))
-        return wrong_type(at, key, "a text", value);
+        return eval_row_wrong_type(at, key, "a text", value);
     *out = json_string_value(value);
     return EXIT_OK;
 }
@@ -50,9 +49,23 @@ static int read_identity(eval_item *item, const json_lines *at, const eval_optio
     if (length && !json_is_null(length)) {
         item->length = (long)json_integer_value(length);
         if (!json_is_integer(length))
-            return wrong_type(at, "length", "a whole number", length);
+            return eval_row_wrong_type(at, "length", "a whole number", length);
     }
-    return read_string(at, item->row, "dataset", &item->dataset);
+    return eval_row_text(at, item->row, "dataset", &item->dataset);
+}
+
+/* The template of the row's data set; a prediction needs none. */
+static int find_task(eval_item *item, const json_lines *at, const task_templates *templates,
+                     int is_prediction)
+{
+    char cause[160];
+    if (templates && *item->dataset && !(item->task = templates_find(templates, item->dataset))) {
+        snprintf(cause, sizeof cause, "there is no template of '%.80s'", shown(item->dataset));
+        return eval_row_fault(at, "dataset", cause);
+    }
+    return is_prediction || item->task
+               ? EXIT_OK
+               : eval_row_fault(at, "dataset", "a text is needed, or --dataset");
 }
 
 /* The measure: --metric, the row's (of predictions), the template's. */
@@ -60,27 +73,22 @@ static int find_metric(eval_item *item, const json_lines *at, const eval_options
                        const task_templates *templates, int is_prediction)
 {
     const char *name = "";
-    int code = is_prediction ? read_string(at, item->row, "metric", &name) : EXIT_OK;
+    int code = is_prediction ? eval_row_text(at, item->row, "metric", &name) : EXIT_OK;
+    if (code == EXIT_OK)
+        code = find_task(item, at, templates, is_prediction);
     if (code != EXIT_OK)
         return code;
-    if (templates && *item->dataset && !(item->task = templates_find(templates, item->dataset))) {
-        char cause[160];
-        snprintf(cause, sizeof cause, "there is no template of '%.80s'", shown(item->dataset));
-        return fault(at, "dataset", cause);
-    }
-    if (!is_prediction && !item->task)
-        return fault(at, "dataset", "a text is needed, or --dataset");
     item->metric = o->metric ? (int)o->metric - 1 : item->task ? item->task->metric : -1;
     for (int i = 0; *name && !o->metric; i++) {
         if (!score_names[i])
-            return fault(at, "metric", "it is none of " SCORE_CHOICES);
+            return eval_row_fault(at, "metric", "it is none of " SCORE_CHOICES);
         if (!strcmp(score_names[i], name)) {
             item->metric = i;
             break;
         }
     }
     return item->metric < 0
-               ? fault(at, "metric", "one of the key, --metric and --templates is needed")
+               ? eval_row_fault(at, "metric", "one of the key, --metric and --templates is needed")
                : EXIT_OK;
 }
 
@@ -88,7 +96,7 @@ static int check_strings(const json_lines *at, const char *key, const json_t *li
 {
     for (size_t i = 0; i < json_array_size(list); i++)
         if (!json_is_string(json_array_get(list, i)))
-            return wrong_type(at, key, "a list of texts", json_array_get(list, i));
+            return eval_row_wrong_type(at, key, "a list of texts", json_array_get(list, i));
     return EXIT_OK;
 }
 
@@ -99,11 +107,11 @@ static int check_answers(const eval_item *item, const json_lines *at)
     size_t filled = 0;
     int code;
     if (!json_is_array(answers))
-        return wrong_type(at, "answers", "a list of texts", answers);
+        return eval_row_wrong_type(at, "answers", "a list of texts", answers);
     if (!json_array_size(answers))
-        return fault(at, "answers", "the list is empty");
+        return eval_row_fault(at, "answers", "the list is empty");
     if (classes && !json_is_null(classes) && !json_is_array(classes))
-        return wrong_type(at, "all_classes", "a list of texts", classes);
+        return eval_row_wrong_type(at, "all_classes", "a list of texts", classes);
     if ((code = check_strings(at, "answers", answers)) != EXIT_OK
         || (code = check_strings(at, "all_classes", classes)) != EXIT_OK)
         return code;
@@ -114,10 +122,10 @@ static int check_answers(const eval_item *item, const json_lines *at)
         if (why) {
             char cause[160];
             snprintf(cause, sizeof cause, "answer %zu %s", i + 1, why);
-            return fault(at, "answers", cause);
+            return eval_row_fault(at, "answers", cause);
         }
     }
-    return filled ? EXIT_OK : fault(at, "answers", "all of them are empty");
+    return filled ? EXIT_OK : eval_row_fault(at, "answers", "all of them are empty");
 }
 
 static uint64_t list_digest(uint64_t digest, const json_t *list)
@@ -145,12 +153,12 @@ static int read_texts(eval_item *item, const json_lines *at, int is_prediction)
     const json_t *row = item->row;
     int code;
     if (is_prediction)
-        return read_string(at, row, json_object_get(row, "pred") ? "pred" : "prediction",
-                           &item->pred);
-    if ((code = read_string(at, row, "input", &item->input)) != EXIT_OK
-        || (code = read_string(at, row, "context", &item->context)) != EXIT_OK)
+        return eval_row_text(at, row, json_object_get(row, "pred") ? "pred" : "prediction",
+                             &item->pred);
+    if ((code = eval_row_text(at, row, "input", &item->input)) != EXIT_OK
+        || (code = eval_row_text(at, row, "context", &item->context)) != EXIT_OK)
         return code;
-    return *item->context ? EXIT_OK : fault(at, "context", "it is empty");
+    return *item->context ? EXIT_OK : eval_row_fault(at, "context", "it is empty");
 }
 
 int eval_item_read(eval_item *item, const json_t *row, const json_lines *at, const eval_options *o,
@@ -165,6 +173,18 @@ int eval_item_read(eval_item *item, const json_t *row, const json_lines *at, con
         return code;
     set_digest(item);
     return EXIT_OK;
+}
+
+int eval_item_read_asked(eval_item *item, const json_t *row, const char *key, const json_lines *at,
+                         const eval_options *o, const task_templates *templates)
+{
+    int code;
+    *item = (eval_item){.row = row, .context = ""};
+    if ((code = read_identity(item, at, o)) != EXIT_OK
+        || (code = find_task(item, at, templates, 0)) != EXIT_OK
+        || (code = eval_row_text(at, row, key, &item->input)) != EXIT_OK)
+        return code;
+    return eval_row_text(at, row, "context", &item->context);
 }
 
 double eval_item_score(const eval_item *item, const char *answer)

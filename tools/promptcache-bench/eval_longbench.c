@@ -235,7 +235,7 @@ static json_t *about_results(const evaluation *e)
 static int evaluate(evaluation *e)
 {
     const eval_options *o = e->o;
-    int code = templates_read(&e->templates, o->templates);
+    int code = templates_read(&e->templates, o->templates, 1);
     for (size_t i = 0; i < o->file_count && code == EXIT_OK; i++)
         code = all_items(e, o->files[i]); /* finds what is wrong before long work */
     if (code == EXIT_OK)

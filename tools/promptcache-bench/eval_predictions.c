@@ -50,7 +50,7 @@ int eval_predictions(const eval_options *o)
 {
     task_templates templates = {.file = NULL};
     eval_results r = {.path = NULL};
-    int code = o->templates ? templates_read(&templates, o->templates) : EXIT_OK, closed;
+    int code = o->templates ? templates_read(&templates, o->templates, 1) : EXIT_OK, closed;
     if (code == EXIT_OK)
         code = eval_results_open(&r, o->results, about_results(o, &templates));
     for (size_t i = 0; i < o->file_count && code == EXIT_OK; i++)

@@ -83,13 +83,17 @@ static int read_member(const reading *r, const char *key, const json_t *value, t
                    ? fault(r, key, "a number from 1 to 1048576 is needed")
                    : EXIT_OK;
     }
+    if (!strcmp(key, "answer"))
+        return !(t->answer = text) || !*text ? fault(r, key, "a regular expression is needed")
+                                             : EXIT_OK;
     if (strcmp(key, "first_line") != 0)
         return fault(r, shown(key), "there is no such key");
     t->first_line = json_is_true(value);
     return json_is_boolean(value) ? EXIT_OK : fault(r, key, "true or false is needed");
 }
 
-static int read_task(const char *path, const char *name, json_t *task, task_template *t)
+static int read_task(const char *path, const char *name, json_t *task, int with_metric,
+                     task_template *t)
 {
     const reading r = {path, name};
     const char *key;
@@ -100,12 +104,13 @@ static int read_task(const char *path, const char *name, json_t *task, task_temp
         return plain_error("%s: %s: an object is needed", path, shown(name));
     json_object_foreach(task, key,
                         value) if ((code = read_member(&r, key, value, t)) != EXIT_OK) return code;
-    if (!t->before || t->metric < 0 || !t->max_tokens)
-        return plain_error("%s: %s: prompt, metric and max_tokens are needed", path, shown(name));
+    if (!t->before || (with_metric && t->metric < 0) || !t->max_tokens)
+        return plain_error("%s: %s: prompt%s and max_tokens are needed", path, shown(name),
+                           with_metric ? ", metric" : "");
     return EXIT_OK;
 }
 
-static int read_tasks(task_templates *t, const char *path, const char *text)
+static int read_tasks(task_templates *t, const char *path, const char *text, int with_metric)
 {
     json_error_t error;
     const char *name;
@@ -118,13 +123,13 @@ static int read_tasks(task_templates *t, const char *path, const char *text)
     t->digest = text_digest(TEXT_DIGEST, text);
     if (!(t->items = calloc(json_object_size(t->file), sizeof *t->items)))
         return plain_error("%s: out of memory", path);
-    json_object_foreach(t->file, name,
-                        task) if ((code = read_task(path, name, task, &t->items[t->count++]))
-                                  != EXIT_OK) break;
+    json_object_foreach(t->file, name, task) if ((code = read_task(path, name, task, with_metric,
+                                                                   &t->items[t->count++]))
+                                                 != EXIT_OK) break;
     return code;
 }
 
-int templates_read(task_templates *t, const char *path)
+int templates_read(task_templates *t, const char *path, int with_metric)
 {
     size_t size;
     char *text = read_text(path, TEXT_BYTES, &size);
@@ -133,7 +138,7 @@ int templates_read(task_templates *t, const char *path)
     if (text && strlen(text) < size)
         code = plain_error("%s: a NUL byte", path);
     else if (text)
-        code = read_tasks(t, path, text);
+        code = read_tasks(t, path, text, with_metric);
     free(text);
     return code;
 }

@@ -19,7 +19,8 @@ typedef struct task_template {
     size_t stop_count;
     uint32_t max_tokens; /* of an answer */
     int metric, chat;
-    int first_line; /* 1: only the first line of an answer is scored */
+    const char *answer; /* rule of the final answer: regular expression; NULL: the last number */
+    int first_line;     /* 1: only the first line of an answer is scored */
 } task_template;
 
 typedef struct task_templates {
@@ -29,7 +30,8 @@ typedef struct task_templates {
     uint64_t digest; /* of the file's text */
 } task_templates;
 
-int templates_read(task_templates *t, const char *path); /* an exit code */
+/* with_metric: tasks must have a measure. An exit code. */
+int templates_read(task_templates *t, const char *path, int with_metric);
 void templates_free(task_templates *t);
 /* NULL: there is none. The name of a set of LongBench-E ends in "_e"; it has the template of the
  * set without. */

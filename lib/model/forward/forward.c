@@ -115,6 +115,8 @@ static pc_status trace_hidden(pc__forward_work *work, int32_t l)
 /* Ends a pass at the K and V of layer l. */
 static pc_status last_keys(pc__forward_work *work, int32_t l)
 {
+    if (work->mirrored_count) /* the layer must not come after what is stored there */
+        PC__TRY_RETURN(pc__await_runs(work, l));
     if (work->native->arch.residual == PC__RESIDUAL_POST)
         pc__residual_copy(work, work->h);
     else
@@ -454,7 +456,8 @@ static pc_status run_pass(void *arg)
     PC__TRY(pc__native_rope(work.native, regime, &work.rope, &work.own_rope), done);
     PC__TRY(pc__reserve_work(&work, lay_out_work(&work, NULL)), done);
     lay_out_work(&work, work.slab);
-    status = run_blocks(&work);
+    PC__TRY(run_blocks(&work), done);
+    status = pc__fetch_written(&work, pass_layers(&work));
 done:
     pc__release_work(&work);
     return status;

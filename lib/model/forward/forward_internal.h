@@ -128,6 +128,8 @@ pc_status pc__list_runs(pc__forward_work *work, int32_t layers, uint64_t regime)
 /* Waits until layer l of the runs that the block sees in it has arrived, also on the device. A run
  * outside of its window, or in other chunks, is not waited for. */
 pc_status pc__await_runs(const pc__forward_work *work, int32_t l);
+/* Copies what the pass has written into mirrors to their runs, which are the host's. */
+pc_status pc__fetch_written(const pc__forward_work *work, int32_t layers);
 /* forward_embed.c: tokens of the block to x; x to logits of the rows that want them. */
 pc_status pc__embed_rows(pc__forward_work *work);
 pc_status pc__head(pc__forward_work *work);

@@ -84,3 +84,22 @@ pc_status pc__await_runs(const pc__forward_work *work, int32_t l)
             PC__TRY_RETURN(work->streams[i]->await(work->streams[i], (size_t)l));
     return pc__kv_mirrors_fill(&work->hold, l);
 }
+
+pc_status pc__fetch_written(const pc__forward_work *work, int32_t layers)
+{
+    const pc__pass *pass = work->pass;
+    pc__stream *stream = work->stream;
+    size_t end;
+    int any = 0;
+    for (size_t r = 0; work->mirrored_count && r < pass->attend.count; r = end) {
+        const pc__kv *run = pass->rows[r].run;
+        size_t from = pass->rows[r].slot;
+        for (end = r + 1; end < pass->attend.count && pass->rows[end].run == run;)
+            end++;
+        if (run->home)
+            continue;
+        pc__kv_mirror_fetch(stream, run, layers, from, pass->rows[end - 1].slot + 1);
+        any = 1;
+    }
+    return any ? stream->ops->finish(stream) : PC_OK;
+}

@@ -450,17 +450,20 @@ GROWS(pc_fork_options, 16);
 AT(pc_fork_options, struct_size, 0);
 AT(pc_fork_options, sampling, 8);
 
-GROWS(pc_batch_options, 16);
+GROWS(pc_batch_options, 24);
 AT(pc_batch_options, struct_size, 0);
 AT(pc_batch_options, max_sequences, 8);
 AT(pc_batch_options, step_tokens, 12);
+AT(pc_batch_options, max_own_tokens, 16);
 
-GROWS(pc_batch_stats, 40);
+GROWS(pc_batch_stats, 56);
 AT(pc_batch_stats, struct_size, 0);
 AT(pc_batch_stats, sequences, 8);
 AT(pc_batch_stats, running, 16);
 AT(pc_batch_stats, tokens_seen, 24);
 AT(pc_batch_stats, tokens_stored, 32);
+AT(pc_batch_stats, waiting, 40);
+AT(pc_batch_stats, own_tokens, 48);
 
 GROWS(pc_save_options, 56);
 AT(pc_save_options, struct_size, 0);
@@ -1181,6 +1184,7 @@ SAME(PC_POOL_LAST, 3);
 SAME(PC_EMBED_NORMALIZE, 1);
 SAME(PC_OVERLAP_TEXT, 1);
 SAME(PC_OVERLAP_STATES, 2);
+SAME(PC_CUTS_PROMPTS, 4);
 SAME(PC_GRAMMAR_SCHEMA, 0);
 SAME(PC_GRAMMAR_JSON, 1);
 SAME(PC_GRAMMAR_EBNF, 2);

@@ -320,7 +320,7 @@ pub const PC_FINISH_STOP_TOKEN: u32 = 1;
 pub const PC_FINISH_STOP_STRING: u32 = 2;
 /// `max_tokens`, or the end of the model's context or of the RoPE regime
 pub const PC_FINISH_LENGTH: u32 = 3;
-/// `on_text` wanted it
+/// `on_text`, `on_token` or `on_logits` wanted it
 pub const PC_FINISH_CALLBACK: u32 = 4;
 /// [`pc_sequence_error`](crate::pc_sequence_error) says which
 pub const PC_FINISH_ERROR: u32 = 5;
@@ -437,11 +437,15 @@ pub const PC_EMBED_NORMALIZE: u64 = 1;
 
 /// tokenize and detokenize
 ///
-/// [`pc_model_ops.flags`](crate::pc_model_ops): functions that may run at any time, also several times at once, beside all
-/// functions of the same model.
+/// [`pc_model_ops.flags`](crate::pc_model_ops). The first two name functions that may run at any time, also several times at
+/// once, beside all functions of the same model.
 pub const PC_OVERLAP_TEXT: u64 = 1;
 /// release, size, `export_`… and `import_`…. A slow export then delays no step.
 pub const PC_OVERLAP_STATES: u64 = 2;
+/// The rows of a prompt may come in several steps, beside rows of other sequences: they give the
+/// same there. Then [`pc_batch_step`](crate::pc_batch_step) computes prompts in pieces; its modules stay single calls of
+/// encode. Since 0.10.
+pub const PC_CUTS_PROMPTS: u64 = 4;
 
 /// a JSON schema
 ///
@@ -2109,6 +2113,13 @@ pub struct pc_batch_options {
     /// while none runs; else, as measured on this machine, as many as take 1.25 times the time of
     /// the running ones. `UINT32_MAX`: new prompts as a whole, one after the other.
     pub step_tokens: u32,
+    /// Admission: most tokens of K and V of their own that unfinished sequences may come to hold
+    /// together; 0: no limit. Of a sequence, these are the tokens of its prompt, without modules
+    /// that are in the cache, and of its answers, up to `max_tokens`; a copy counts in full. One that
+    /// has no room yet waits; the first in the order of priority, deadline and joining is admitted
+    /// first, and after 64 steps the one that has waited longest. One that never has room fails with
+    /// [`PC_ERR_LIMIT`](crate::PC_ERR_LIMIT). Bytes of a token: [`pc_model_info`](crate::pc_model_info).
+    pub max_own_tokens: u64,
 }
 
 impl Default for pc_batch_options {
@@ -2134,6 +2145,10 @@ pub struct pc_batch_stats {
     pub tokens_seen: u64,
     /// each token counts once
     pub tokens_stored: u64,
+    /// not admitted in the last step (`max_own_tokens`)
+    pub waiting: u64,
+    /// that admitted ones may come to hold, as `max_own_tokens` counts them
+    pub own_tokens: u64,
 }
 
 impl Default for pc_batch_stats {
@@ -2899,7 +2914,7 @@ pub struct pc_layer_states {
 pub struct pc_model_ops {
     /// Bytes of the struct, as the caller was compiled.
     pub struct_size: usize,
-    /// `PC_OVERLAP_…`
+    /// `PC_OVERLAP_…`, [`PC_CUTS_PROMPTS`](crate::PC_CUTS_PROMPTS)
     pub flags: u64,
     /// Fills in what is known. It gets zeros, and -1 in `token_bos`, `token_eos`, `token_unk`, `token_pad`.
     pub describe: Option<unsafe extern "C" fn(user: *mut c_void, info: *mut pc_model_info) -> pc_status>,
@@ -4240,7 +4255,8 @@ extern "C" {
     /// A second continuation of everything so far, over the same memory. Neither changes what the other
     /// reads. It is in no batch, and has the original's options, with its callbacks; these get the
     /// number of the copy as `sample`. Copies, and copies of those, are numbered from 1, as the samples
-    /// of [`pc_generate`](crate::pc_generate). Returns [`PC_ERR_STATE`](crate::PC_ERR_STATE) as [`pc_sequence_push`](crate::pc_sequence_push), and before its prompt is computed.
+    /// of [`pc_generate`](crate::pc_generate); `max_tokens` counts from the original's last push. Returns [`PC_ERR_STATE`](crate::PC_ERR_STATE) as
+    /// [`pc_sequence_push`](crate::pc_sequence_push), and before its prompt is computed.
     pub fn pc_sequence_fork(
         out: *mut *mut pc_sequence,
         sequence: *const pc_sequence,
@@ -4258,14 +4274,14 @@ extern "C" {
         options: *const pc_generate_options,
     ) -> pc_status;
     /// Ends the turn as if `cancelled` had said so: a step under way gives the sequence up soon, else
-    /// the next step does. The next push or truncation takes that back. Any thread, at any time, as long
-    /// as nobody frees the sequence meanwhile.
+    /// the next one that it takes part in. The next push or truncation takes that back. Any thread, at
+    /// any time, as long as nobody frees the sequence meanwhile.
     pub fn pc_sequence_cancel(sequence: *mut pc_sequence) -> pc_status;
-    /// Tokens behind the prompt so far, sampled and pushed; and the final text of those sampled since
-    /// the last push. Borrowed until the next step or change.
+    /// Tokens behind the prompt so far, sampled and pushed, with stop tokens; and the final text of
+    /// those sampled since the last push. Borrowed until the next step or change.
     pub fn pc_sequence_tokens(sequence: *const pc_sequence, count: *mut usize) -> *const i32;
-    /// Tokens behind the prompt so far, sampled and pushed; and the final text of those sampled since
-    /// the last push. Borrowed until the next step or change.
+    /// Tokens behind the prompt so far, sampled and pushed, with stop tokens; and the final text of
+    /// those sampled since the last push. Borrowed until the next step or change.
     pub fn pc_sequence_text(sequence: *const pc_sequence, size: *mut usize) -> *const c_char;
     /// `PC_FINISH_…`; NONE while it runs, and for NULL.
     pub fn pc_sequence_finish(sequence: *const pc_sequence) -> u32;
@@ -4316,8 +4332,8 @@ extern "C" {
     /// (Sarathi-Serve, section 4.2), up to `step_tokens`: by `priority`, deadline and the length of the
     /// rest; now and then the one that has waited longest comes first. The step that ends a prompt
     /// gives its first token. What several prompts miss in the cache is encoded once. Tokens are the
-    /// same in whatever pieces. Prompts on a device, of an application's model, of one with latent
-    /// attention, and those with a memo or a baseline are computed as a whole. A sequence that is
+    /// same in whatever pieces. Prompts of an application's model without [`PC_CUTS_PROMPTS`](crate::PC_CUTS_PROMPTS), of one with
+    /// latent attention, and those with a memo or a baseline are computed as a whole. A sequence that is
     /// removed keeps what it has. Blocks. Returns [`PC_OK`](crate::PC_OK) (some go on), [`PC_END`](crate::PC_END) (all are finished), or an
     /// error of the batch itself: [`PC_ERR_NOMEM`](crate::PC_ERR_NOMEM) (call it again), [`PC_ERR_STATE`](crate::PC_ERR_STATE) (a step of a sequence is
     /// under way). An error of a sequence finishes that one alone ([`pc_sequence_error`](crate::pc_sequence_error)).

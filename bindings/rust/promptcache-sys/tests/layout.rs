@@ -72,8 +72,8 @@ fn as_the_c_compiler_sees_it() {
         pc_attend_args { struct_size pages q out lse rope slopes window scale soft_cap stream sinks chunk flags q_dtype out_dtype pool_k pool_v k_scales v_scales first_kv_head kv_head_count }
         pc_merge_args { struct_size outs lses part_count row_count heads v_dim out_row_stride lse_row_stride out lse flags }
         pc_fork_options { struct_size sampling }
-        pc_batch_options { struct_size max_sequences step_tokens }
-        pc_batch_stats { struct_size sequences running tokens_seen tokens_stored }
+        pc_batch_options { struct_size max_sequences step_tokens max_own_tokens }
+        pc_batch_stats { struct_size sequences running tokens_seen tokens_stored waiting own_tokens }
         pc_save_options { struct_size salt salt_size tiers ttl_seconds deadline_seconds priority reserved }
         pc_event { struct_size kind tier reason tokens key bytes seconds }
         pc_cache_stats { struct_size lookups hits misses stored refused evicted removed segments segment_bytes pinned_bytes budget_bytes dropped }
@@ -274,6 +274,7 @@ fn as_the_c_compiler_sees_it() {
         PC_EMBED_NORMALIZE
         PC_OVERLAP_TEXT
         PC_OVERLAP_STATES
+        PC_CUTS_PROMPTS
         PC_GRAMMAR_SCHEMA
         PC_GRAMMAR_JSON
         PC_GRAMMAR_EBNF

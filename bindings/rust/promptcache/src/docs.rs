@@ -445,7 +445,8 @@ it is as after its last completed step; in its prefill: the next step prefills a
 A second continuation of everything so far, over the same memory. Neither changes what the other
 reads. It is in no batch, and has the original's options, with its callbacks; these get the
 number of the copy as `sample`. Copies, and copies of those, are numbered from 1, as the samples
-of [`pc_generate`](crate::sys::pc_generate). Returns [`PC_ERR_STATE`](crate::Status::State) as [`pc_sequence_push`](crate::sys::pc_sequence_push), and before its prompt is computed."##
+of [`pc_generate`](crate::sys::pc_generate); `max_tokens` counts from the original's last push. Returns [`PC_ERR_STATE`](crate::Status::State) as
+[`pc_sequence_push`](crate::sys::pc_sequence_push), and before its prompt is computed."##
     };
     (pc_sequence_set_options) => {
         r##"By [`pc_sequence_set_options`](crate::sys::pc_sequence_set_options):
@@ -459,20 +460,20 @@ step the other options must be as they were, or the default, which leaves them. 
         r##"By [`pc_sequence_cancel`](crate::sys::pc_sequence_cancel):
 
 Ends the turn as if `cancelled` had said so: a step under way gives the sequence up soon, else
-the next step does. The next push or truncation takes that back. Any thread, at any time, as long
-as nobody frees the sequence meanwhile."##
+the next one that it takes part in. The next push or truncation takes that back. Any thread, at
+any time, as long as nobody frees the sequence meanwhile."##
     };
     (pc_sequence_tokens) => {
         r##"By [`pc_sequence_tokens`](crate::sys::pc_sequence_tokens):
 
-Tokens behind the prompt so far, sampled and pushed; and the final text of those sampled since
-the last push. Borrowed until the next step or change."##
+Tokens behind the prompt so far, sampled and pushed, with stop tokens; and the final text of
+those sampled since the last push. Borrowed until the next step or change."##
     };
     (pc_sequence_text) => {
         r##"By [`pc_sequence_text`](crate::sys::pc_sequence_text):
 
-Tokens behind the prompt so far, sampled and pushed; and the final text of those sampled since
-the last push. Borrowed until the next step or change."##
+Tokens behind the prompt so far, sampled and pushed, with stop tokens; and the final text of
+those sampled since the last push. Borrowed until the next step or change."##
     };
     (pc_sequence_finish) => {
         r##"By [`pc_sequence_finish`](crate::sys::pc_sequence_finish):
@@ -546,8 +547,8 @@ Computes one token for every running sequence, and beside them pieces of the pro
 (Sarathi-Serve, section 4.2), up to `step_tokens`: by `priority`, deadline and the length of the
 rest; now and then the one that has waited longest comes first. The step that ends a prompt
 gives its first token. What several prompts miss in the cache is encoded once. Tokens are the
-same in whatever pieces. Prompts on a device, of an application's model, of one with latent
-attention, and those with a memo or a baseline are computed as a whole. A sequence that is
+same in whatever pieces. Prompts of an application's model without [`PC_CUTS_PROMPTS`](crate::sys::PC_CUTS_PROMPTS), of one with
+latent attention, and those with a memo or a baseline are computed as a whole. A sequence that is
 removed keeps what it has. Blocks. Returns [`PC_OK`](crate::Status::Ok) (some go on), [`PC_END`](crate::Status::End) (all are finished), or an
 error of the batch itself: [`PC_ERR_NOMEM`](crate::Status::Nomem) (call it again), [`PC_ERR_STATE`](crate::Status::State) (a step of a sequence is
 under way). An error of a sequence finishes that one alone ([`pc_sequence_error`](crate::sys::pc_sequence_error))."##

@@ -692,7 +692,7 @@ pub enum Finish {
     StopString,
     /// `max_tokens`, or the end of the model's context or of the RoPE regime
     Length,
-    /// `on_text` wanted it
+    /// `on_text`, `on_token` or `on_logits` wanted it
     Callback,
     /// [`pc_sequence_error`](crate::sys::pc_sequence_error) says which
     Error,
@@ -2436,6 +2436,13 @@ pub struct BatchOptions {
     /// while none runs; else, as measured on this machine, as many as take 1.25 times the time of
     /// the running ones. `UINT32_MAX`: new prompts as a whole, one after the other.
     pub step_tokens: u32,
+    /// Admission: most tokens of K and V of their own that unfinished sequences may come to hold
+    /// together; 0: no limit. Of a sequence, these are the tokens of its prompt, without modules
+    /// that are in the cache, and of its answers, up to `max_tokens`; a copy counts in full. One that
+    /// has no room yet waits; the first in the order of priority, deadline and joining is admitted
+    /// first, and after 64 steps the one that has waited longest. One that never has room fails with
+    /// [`PC_ERR_LIMIT`](crate::Status::Limit). Bytes of a token: [`pc_model_info`](crate::ModelInfo).
+    pub max_own_tokens: u64,
 }
 
 impl BatchOptions {
@@ -2453,11 +2460,19 @@ impl BatchOptions {
         self
     }
 
+    /// Sets [`BatchOptions::max_own_tokens`].
+    #[must_use]
+    pub fn max_own_tokens(mut self, value: u64) -> Self {
+        self.max_own_tokens = value;
+        self
+    }
+
     #[allow(unused_variables)]
     pub(crate) fn raw(&self, keep: &mut Keep) -> Result<sys::pc_batch_options> {
         let mut raw = sys::pc_batch_options::default();
         raw.max_sequences = self.max_sequences;
         raw.step_tokens = self.step_tokens;
+        raw.max_own_tokens = self.max_own_tokens;
         Ok(raw)
     }
 
@@ -4030,6 +4045,10 @@ pub struct BatchStats {
     pub tokens_seen: u64,
     /// each token counts once
     pub tokens_stored: u64,
+    /// not admitted in the last step (`max_own_tokens`)
+    pub waiting: u64,
+    /// that admitted ones may come to hold, as `max_own_tokens` counts them
+    pub own_tokens: u64,
 }
 
 impl BatchStats {
@@ -4040,6 +4059,8 @@ impl BatchStats {
             running: raw.running,
             tokens_seen: raw.tokens_seen,
             tokens_stored: raw.tokens_stored,
+            waiting: raw.waiting,
+            own_tokens: raw.own_tokens,
         }
     }
 }

@@ -59,7 +59,7 @@ LEFT_OUT = {
 }
 LEFT_OUT_HEADERS = {
     "promptcache/grammar.h": "not bound yet",
-    "promptcache/task.h": "goroutines wait for steps; attention is C's",
+    "promptcache/task.h": "a goroutine calls Step, and others go on meanwhile; attention is C's",
     "promptcache/attend.h": "attention over memory of a runtime in C",
     "promptcache/bench.h": "for measuring, without promise",
 }

@@ -335,21 +335,14 @@ static size_t ready_tokens(step *st, pc_sequence *s, pc_sequence **encoder)
     return 0;
 }
 
-/* Marks those whose encode calls are open, before a pass. */
-static void mark_calls(const step *st)
-{
-    for (size_t i = 0; i < st->fresh_count; i++)
-        if (st->fresh[i]->pieces)
-            st->fresh[i]->pieces->was_open = st->fresh[i]->pieces->encoding != NULL;
-}
-
-/* Counts the calls that the pass has ended. A prompt knows its own. */
+/* Counts the encode calls that the pass has ended. A prompt knows its own. */
 static void count_calls(const step *st)
 {
     for (size_t i = 0; i < st->fresh_count; i++) {
         pc__pieces *p = st->fresh[i]->pieces;
-        if (!p || !p->was_open || p->encoding)
+        if (!p || !p->ended_call)
             continue;
+        p->ended_call = 0;
         p->seen += p->seen == st->batch->encoded;
         st->batch->encoded++;
     }
@@ -396,7 +389,6 @@ static pc_status run_pass(step *st, int first)
         st->any = 1;
     }
     started = pc__now();
-    mark_calls(st);
     status = pc__sequences_step(st->running, st->pieces, st->count, st->logits);
     if (status >= 0 && st->count)
         note_pass(st->batch, run, st->tokens, pc__now() - started);

@@ -21,9 +21,8 @@ typedef struct pc__pieces {
     double call_seconds;    /* of it, so far */
     size_t most, at_once;   /* of pc__pieces_advance */
     int looks_again;        /* another request may have stored what this one misses */
-    /* For the batch: the number of encode calls when it looked; whether `encoding` was open. */
-    uint64_t seen;
-    int was_open;
+    int ended_call;         /* the last pass has ended an encode call of it */
+    uint64_t seen;          /* for the batch: the number of encode calls when it looked */
     pc__assembly assembly;
     float *logits; /* [vocab] behind the prompt, if rows follow those that give them; or NULL */
 } pc__pieces;

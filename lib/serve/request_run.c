@@ -402,6 +402,7 @@ static pc_status take_encoded(pc__pieces *p)
     pc__encoding *encoding = p->encoding;
     pc_status status;
     p->encoding = NULL;
+    p->ended_call = 1;
     status = pc__call_encode_end(p->request.model, p->request.cache, encoding, &p->call.args,
                                  p->call.stored, p->call.segments, p->call_seconds);
     status = pc__gather_take(p->gather, &p->call, status,

@@ -9,6 +9,7 @@
  * COUNT: so many. */
 #include <promptcache/batch.h>
 #include <promptcache/cache.h>
+#include <promptcache/prompt.h>
 #include <promptcache/sampling.h>
 #include <promptcache/task.h>
 #include <math.h>
@@ -24,7 +25,8 @@ enum { MOST = 6, ANSWER = 4, ROOTS = 3, MOST_PROMPT = 300, VOCAB = RANDOM_VOCAB 
 typedef struct world {
     pc_context *context;
     pc_model *model;
-    int blocks; /* its prompts come in whole blocks */
+    int blocks;        /* its prompts come in whole blocks */
+    pc_schema *schema; /* of its prompts; NULL: they are tokens */
     size_t cached, tokens;
 } world;
 
@@ -32,6 +34,7 @@ typedef struct request {
     pc_prompt *prompt;
     pc_sequence *sequence;
     uint64_t seed;
+    uint32_t encoding;
     int32_t priority;
     int in, cancelled;
 } request;
@@ -60,6 +63,47 @@ static pc_prompt *text_prompt(const world *w, pc_test_rng *rng)
     return prompt;
 }
 
+enum { MODULES = 20 };
+
+/* A lead, then modules of 3 to 60 words. */
+static pc_schema *make_schema(const pc_model *model)
+{
+    static char text[20000];
+    size_t at = (size_t)sprintf(text, "<schema name=\"m\">The people of the office. ");
+    pc_test_rng rng = {99};
+    pc_schema *schema = NULL;
+    for (size_t m = 0; m < MODULES; m++) {
+        at += (size_t)sprintf(text + at, "<module name=\"m%zu\">", m);
+        for (size_t i = 3 + below(&rng, 58); i; i--)
+            at += (size_t)sprintf(text + at, "desk %zu ", below(&rng, 900));
+        at += (size_t)sprintf(text + at, "</module>");
+    }
+    at += (size_t)sprintf(text + at, "</schema>");
+    CHECK_OK(pc_schema_parse(&schema, model, text, at, NULL));
+    return schema;
+}
+
+/* Each module with a chance of `of` in ten, then some words. */
+static pc_prompt *module_prompt(const world *w, size_t of, pc_test_rng *rng)
+{
+    char name[8], text[1000];
+    size_t at = 0;
+    pc_prompt_builder *builder = NULL;
+    pc_prompt *prompt = NULL;
+    CHECK_OK(pc_prompt_builder_new(&builder, w->schema));
+    for (size_t m = 0; m < MODULES; m++) {
+        sprintf(name, "m%zu", m);
+        if (below(rng, 10) < of)
+            CHECK_OK(pc_prompt_builder_use(builder, name));
+    }
+    for (size_t i = 1 + below(rng, 90); i; i--)
+        at += (size_t)sprintf(text + at, " %zu", below(rng, 900));
+    CHECK_OK(pc_prompt_builder_add_text(builder, text, at, 0));
+    CHECK_OK(pc_prompt_from_builder(&prompt, builder, NULL));
+    pc_prompt_builder_free(builder);
+    return prompt;
+}
+
 static pc_generate_options options_of(const request *r, pc_sampling *sampling)
 {
     pc_generate_options o = PC_GENERATE_OPTIONS_INIT;
@@ -70,6 +114,7 @@ static pc_generate_options options_of(const request *r, pc_sampling *sampling)
     o.max_tokens = ANSWER;
     o.flags = PC_GENERATE_IGNORE_END | PC_GENERATE_KEEP;
     o.priority = r->priority;
+    o.encoding = r->encoding;
     return o;
 }
 
@@ -99,8 +144,11 @@ static void check_alone(const world *w, const request *r)
 static void add(const world *w, pc_batch *batch, pc_cache *cache, request *r, pc_test_rng *rng)
 {
     pc_sampling sampling;
-    *r = (request){.prompt = text_prompt(w, rng),
+    static const uint32_t encodings[] = {PC_ENCODE_INDEPENDENT, PC_ENCODE_INDEPENDENT,
+                                         PC_ENCODE_SINK, PC_ENCODE_JOINT, PC_ENCODE_EXACT};
+    *r = (request){.prompt = w->schema ? module_prompt(w, below(rng, 7), rng) : text_prompt(w, rng),
                    .seed = pc_test_bits(rng),
+                   .encoding = w->schema ? encodings[below(rng, 5)] : 0,
                    .priority = (int32_t)below(rng, 3) - 1,
                    .in = 1};
     pc_generate_options o = options_of(r, &sampling);
@@ -348,6 +396,55 @@ static void nobody_starves(world *w)
     pc_prompt_free(low);
 }
 
+/* All modules of a prompt are encoded together: a step of 2,000 tokens has one pass for them, which
+ * the number of steps of few tokens shows. */
+static void encodes_together(world *w)
+{
+    pc_batch_options options = PC_BATCH_OPTIONS_INIT;
+    pc_test_rng rng = {5};
+    pc_sampling sampling;
+    request r = {.prompt = module_prompt(w, 10, &rng)}, short_one = {.prompt = NULL};
+    pc_generate_options o = options_of(&r, &sampling);
+    pc_batch *batch = NULL;
+    size_t steps = 0;
+    options.step_tokens = 2000;
+    short_one.prompt = module_prompt(w, 0, &rng);
+    o.max_tokens = 30;
+    CHECK_OK(pc_batch_new(&batch, w->model, &options));
+    CHECK_OK(pc_sequence_new(&short_one.sequence, short_one.prompt, NULL, &o));
+    CHECK_OK(pc_batch_add(batch, short_one.sequence));
+    CHECK_OK(pc_batch_step(batch));
+    CHECK_OK(pc_sequence_new(&r.sequence, r.prompt, NULL, &o));
+    CHECK_OK(pc_batch_add(batch, r.sequence));
+    /* beside a running one each step is one pass: the lead and 20 modules, 8 at a time, new text */
+    while (!length_of(r.sequence) && steps < 30) {
+        CHECK_OK(pc_batch_step(batch));
+        steps++;
+    }
+    CHECK(steps >= 4 && steps <= 6);
+    pc_batch_free(batch);
+    pc_sequence_free(r.sequence);
+    pc_sequence_free(short_one.sequence);
+    pc_prompt_free(r.prompt);
+    pc_prompt_free(short_one.prompt);
+}
+
+static void run_modules(const pc_context_options *options, size_t count)
+{
+    world w = {.cached = 0};
+    CHECK_OK(pc_context_new(&w.context, options));
+    CHECK_OK(pc_model_load(&w.model, w.context, PC_SOURCE_DIR "/models/demo/demo.gguf", NULL));
+    w.schema = make_schema(w.model);
+    encodes_together(&w);
+    for (size_t s = 0; s < count; s++)
+        run_schedule(&w, s);
+    printf("%zu schedules: %zu of %zu tokens from the cache\n", count, w.cached, w.tokens);
+    CHECK(w.cached > 0);
+    pc_schema_free(w.schema);
+    pc_model_free(w.model);
+    pc_context_free(w.context);
+}
+
 static void run_all(world *w, size_t count)
 {
     for (size_t s = 0; s < count; s++)
@@ -394,6 +491,7 @@ int main(int argc, char **argv)
         lends_its_turn(&w);
         run_all(&w, count);
     }
+    run_modules(&options, 1 + count / 8);
     if (!options.backend)
         run_application(&options, count);
     return pc_test_end();

@@ -738,7 +738,7 @@ enum {
     PC_FINISH_STOP_TOKEN = 1,
     PC_FINISH_STOP_STRING = 2,
     PC_FINISH_LENGTH = 3, /* max_tokens, or the end of the model's context or of the RoPE regime */
-    PC_FINISH_CALLBACK = 4, /* on_text wanted it */
+    PC_FINISH_CALLBACK = 4, /* on_text, on_token or on_logits wanted it */
     PC_FINISH_ERROR = 5,    /* pc_sequence_error says which */
     PC_FINISH_CANCELLED = 6 /* PC_ERR_CANCELLED: by `cancelled`, pc_sequence_cancel or a deadline */
 };

@@ -559,7 +559,7 @@ const (
 	FinishStopString Finish = 2
 	// max_tokens, or the end of the model's context or of the RoPE regime
 	FinishLength Finish = 3
-	// on_text wanted it
+	// on_text, on_token or on_logits wanted it
 	FinishCallback Finish = 4
 	// Sequence.Err says which
 	FinishError Finish = 5

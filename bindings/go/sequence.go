@@ -142,8 +142,8 @@ func (s *Sequence) Close() error {
 // Cancel ends the turn, also in the middle of a step. Any goroutine may call it at any time.
 //
 // C: pc_sequence_cancel. Ends the turn as if `cancelled` had said so: a step under way gives the
-// sequence up soon, else the next step does. The next push or truncation takes that back. Any
-// thread, at any time, as long as nobody frees the sequence meanwhile.
+// sequence up soon, else the next one that it takes part in. The next push or truncation takes
+// that back. Any thread, at any time, as long as nobody frees the sequence meanwhile.
 //
 //promptcache:doc pc_sequence_cancel
 func (s *Sequence) Cancel() { s.cancel(context.Canceled) }
@@ -164,8 +164,8 @@ func (s *sequence) cancel(why error) {
 // C: pc_sequence_fork. A second continuation of everything so far, over the same memory. Neither
 // changes what the other reads. It is in no batch, and has the original's options, with its
 // callbacks; these get the number of the copy as `sample`. Copies, and copies of those, are
-// numbered from 1, as the samples of Prompt.Generate. Returns ErrState as Sequence.Push, and
-// before its prompt is computed.
+// numbered from 1, as the samples of Prompt.Generate; max_tokens counts from the original's last
+// push. Returns ErrState as Sequence.Push, and before its prompt is computed.
 //
 //promptcache:doc pc_sequence_fork
 func (s *Sequence) Fork(ctx context.Context, options *ForkOptions) (*Sequence, error) {
@@ -211,8 +211,8 @@ func (s *Sequence) SetOptions(options *GenerateOptions) error {
 // Tokens are the tokens behind the prompt, and Text is the text of those since the last push; both
 // are copies.
 //
-// C: pc_sequence_tokens. Tokens behind the prompt so far, sampled and pushed; and the final text of
-// those sampled since the last push. Borrowed until the next step or change.
+// C: pc_sequence_tokens. Tokens behind the prompt so far, sampled and pushed, with stop tokens; and
+// the final text of those sampled since the last push. Borrowed until the next step or change.
 //
 //promptcache:doc pc_sequence_tokens
 func (s *Sequence) Tokens() []int32 {
@@ -226,8 +226,8 @@ func (s *Sequence) Tokens() []int32 {
 
 // Text is the text since the last push.
 //
-// C: pc_sequence_text. Tokens behind the prompt so far, sampled and pushed; and the final text of
-// those sampled since the last push. Borrowed until the next step or change.
+// C: pc_sequence_text. Tokens behind the prompt so far, sampled and pushed, with stop tokens; and
+// the final text of those sampled since the last push. Borrowed until the next step or change.
 //
 //promptcache:doc pc_sequence_text
 func (s *Sequence) Text() string {

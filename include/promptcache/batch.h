@@ -37,7 +37,8 @@ typedef struct pc_fork_options {
 /* A second continuation of everything so far, over the same memory. Neither changes what the other
  * reads. It is in no batch, and has the original's options, with its callbacks; these get the
  * number of the copy as `sample`. Copies, and copies of those, are numbered from 1, as the samples
- * of pc_generate. Returns PC_ERR_STATE as pc_sequence_push, and before its prompt is computed. */
+ * of pc_generate; max_tokens counts from the original's last push. Returns PC_ERR_STATE as
+ * pc_sequence_push, and before its prompt is computed. */
 PC_API pc_status pc_sequence_fork(pc_sequence **out, const pc_sequence *sequence,
                                   const pc_fork_options *options);
 /* Removes the sequence from its batch and frees it. Within a step (in a callback) it ends at once:
@@ -49,11 +50,11 @@ PC_API void pc_sequence_free(pc_sequence *sequence);
  * PC_ERR_STATE (names the field), and as pc_sequence_push. */
 PC_API pc_status pc_sequence_set_options(pc_sequence *sequence, const pc_generate_options *options);
 /* Ends the turn as if `cancelled` had said so: a step under way gives the sequence up soon, else
- * the next step does. The next push or truncation takes that back. Any thread, at any time, as long
- * as nobody frees the sequence meanwhile. */
+ * the next one that it takes part in. The next push or truncation takes that back. Any thread, at
+ * any time, as long as nobody frees the sequence meanwhile. */
 PC_API pc_status pc_sequence_cancel(pc_sequence *sequence);
-/* Tokens behind the prompt so far, sampled and pushed; and the final text of those sampled since
- * the last push. Borrowed until the next step or change. */
+/* Tokens behind the prompt so far, sampled and pushed, with stop tokens; and the final text of
+ * those sampled since the last push. Borrowed until the next step or change. */
 PC_API const int32_t *pc_sequence_tokens(const pc_sequence *sequence, size_t *count);
 PC_API const char *pc_sequence_text(const pc_sequence *sequence, size_t *size);
 /* PC_FINISH_…; NONE while it runs, and for NULL. */

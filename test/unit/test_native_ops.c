@@ -1,4 +1,5 @@
-/* Catches: ranges that change the states, wrong visibility of placements in an encoding, failed
+/* Catches: ranges that change the states, bits that depend on which of the parts before a text were
+ * there already, wrong visibility of placements in an encoding, failed
  * steps that change a sequence, forks that share too much, a run that begins before its start,
  * weights that depend on the number of threads, long texts in many ranges that take quadratic
  * memory or have other states than in few calls, leaks or half-made results when any allocation
@@ -103,6 +104,51 @@ static void cuts_and_placements(const pc_model *model)
     for (int i = 0; i < 2; i++)
         pc__kv_unref(parts[i]);
     pc__kv_unref(all);
+}
+
+/* An argument (ids 8 to 12) stands between two given modules, text behind the second. */
+static pc_status encode_behind(const pc_model *model, size_t first, size_t count,
+                               const pc_span *visible, size_t visible_count, void **out)
+{
+    enum { ARGUMENT = 4, TEXT = 8 };
+    int64_t positions[ARGUMENT + TEXT];
+    const pc_token_range both[2] = {{0, ARGUMENT}, {ARGUMENT, TEXT}}, one = {0, count};
+    for (int i = 0; i < ARGUMENT + TEXT; i++)
+        positions[i] = i < ARGUMENT ? 8 + i : 20 + i - ARGUMENT;
+    int joint = count == ARGUMENT + TEXT;
+    pc_encode_args args = encoding(positions + first, joint ? both : &one, joint ? 2 : 1);
+    args.tokens = ids + 8 + first;
+    args.count = count;
+    args.visible = visible;
+    args.visible_count = visible_count;
+    return pc__native_ops.encode(model->user, &args, out);
+}
+
+static void what_was_there(const pc_model *model)
+{
+    int64_t positions[TOKENS];
+    pc_token_range whole = {0, 8};
+    void *modules[2], *together[2], *argument, *text;
+    count_up(positions, 0);
+    for (int m = 0; m < 2; m++) {
+        pc_encode_args args = encoding(positions, &whole, 1);
+        args.tokens = ids + 5 * m;
+        args.count = 8;
+        CHECK_OK(pc__native_ops.encode(model->user, &args, &modules[m]));
+    }
+    pc_span given[2] = {{modules[0], 0, 0, 8}, {modules[1], 12, 0, 8}};
+    CHECK_OK(encode_behind(model, 0, 12, given, 2, together));
+    CHECK_OK(encode_behind(model, 0, 4, given, 2, &argument));
+    pc_span all[3] = {given[0], {argument, 8, 0, 4}, given[1]};
+    CHECK_OK(encode_behind(model, 4, 8, all, 3, &text));
+    CHECK(apart(model, together[0], 8, 0, argument, 8, 0, 4) == 0);
+    CHECK(apart(model, together[1], 20, 0, text, 20, 0, 8) == 0);
+    for (int m = 0; m < 2; m++) {
+        pc__kv_unref(modules[m]);
+        pc__kv_unref(together[m]);
+    }
+    pc__kv_unref(argument);
+    pc__kv_unref(text);
 }
 
 static int32_t cancel(void *user)
@@ -469,6 +515,7 @@ int main(void)
     CHECK_OK(pc_context_new(&context, &options));
     if (CHECK_OK(make(&model, context, PC_POSITION_ROPE))) {
         cuts_and_placements(model);
+        what_was_there(model);
         encode_refusals(model);
         forks(model);
         prompts_together(model);

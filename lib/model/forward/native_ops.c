@@ -111,23 +111,40 @@ static size_t min_size(size_t a, size_t b)
     return a < b ? a : b;
 }
 
+/* Runs [*next, end) that the row sees, up to the first one that starts at `until` or later. */
+static pc_status add_own_spans(const pc__encoding *e, pc__pass_build *build, size_t *next,
+                               int64_t until)
+{
+    for (; *next <= e->args->range_count; ++*next) {
+        size_t r = *next;
+        if (!e->filled[r])
+            continue;
+        if (e->starts[r] >= until)
+            break;
+        PC__TRY_RETURN(pc__build_span(build, e->runs[r], e->starts[r], 0, e->filled[r]));
+    }
+    return PC_OK;
+}
+
+/* Spans come in the order of their places, whether they are given or made by this call: a row has
+ * the same bits whatever was there before. */
 static pc_status add_encode_row(pc__encoding *e, pc__pass_build *build, size_t i)
 {
     const pc_encode_args *args = e->args;
     uint32_t c = e->owner[i];
     int64_t position = args->positions[i];
     pc__token_row row = {args->tokens[i], 0, position, e->runs[c], e->filled[c]++, e->starts[c], 0};
+    size_t own = 0;
     pc__build_row(build, &row);
     for (size_t v = 0; v < args->visible_count; v++) {
         const pc_span *at = &args->visible[v];
         size_t hi = min_size(at->hi, pc__kv_upto(at->segment, position - at->start));
-        if (hi > at->lo)
-            PC__TRY_RETURN(pc__build_span(build, at->segment, at->start, at->lo, hi));
+        if (hi <= at->lo)
+            continue;
+        PC__TRY_RETURN(add_own_spans(e, build, &own, at->start + at->lo));
+        PC__TRY_RETURN(pc__build_span(build, at->segment, at->start, at->lo, hi));
     }
-    for (size_t r = 0; r <= args->range_count; r++)
-        if (e->filled[r])
-            PC__TRY_RETURN(pc__build_span(build, e->runs[r], e->starts[r], 0, e->filled[r]));
-    return PC_OK;
+    return add_own_spans(e, build, &own, INT64_MAX);
 }
 
 pc_status pc__encoding_add(pc__encoding *e, pc__pass_build *build, size_t count)

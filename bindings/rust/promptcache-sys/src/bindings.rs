@@ -321,7 +321,7 @@ pub const PC_FINISH_STOP_TOKEN: u32 = 1;
 pub const PC_FINISH_STOP_STRING: u32 = 2;
 /// `max_tokens`, or the end of the model's context or of the RoPE regime
 pub const PC_FINISH_LENGTH: u32 = 3;
-/// `on_text` wanted it
+/// `on_text`, `on_token` or `on_logits` wanted it
 pub const PC_FINISH_CALLBACK: u32 = 4;
 /// [`pc_sequence_error`](crate::pc_sequence_error) says which
 pub const PC_FINISH_ERROR: u32 = 5;
@@ -4148,7 +4148,8 @@ extern "C" {
     /// A second continuation of everything so far, over the same memory. Neither changes what the other
     /// reads. It is in no batch, and has the original's options, with its callbacks; these get the
     /// number of the copy as `sample`. Copies, and copies of those, are numbered from 1, as the samples
-    /// of [`pc_generate`](crate::pc_generate). Returns [`PC_ERR_STATE`](crate::PC_ERR_STATE) as [`pc_sequence_push`](crate::pc_sequence_push), and before its prompt is computed.
+    /// of [`pc_generate`](crate::pc_generate); `max_tokens` counts from the original's last push. Returns [`PC_ERR_STATE`](crate::PC_ERR_STATE) as
+    /// [`pc_sequence_push`](crate::pc_sequence_push), and before its prompt is computed.
     pub fn pc_sequence_fork(
         out: *mut *mut pc_sequence,
         sequence: *const pc_sequence,
@@ -4166,14 +4167,14 @@ extern "C" {
         options: *const pc_generate_options,
     ) -> pc_status;
     /// Ends the turn as if `cancelled` had said so: a step under way gives the sequence up soon, else
-    /// the next step does. The next push or truncation takes that back. Any thread, at any time, as long
-    /// as nobody frees the sequence meanwhile.
+    /// the next one that it takes part in. The next push or truncation takes that back. Any thread, at
+    /// any time, as long as nobody frees the sequence meanwhile.
     pub fn pc_sequence_cancel(sequence: *mut pc_sequence) -> pc_status;
-    /// Tokens behind the prompt so far, sampled and pushed; and the final text of those sampled since
-    /// the last push. Borrowed until the next step or change.
+    /// Tokens behind the prompt so far, sampled and pushed, with stop tokens; and the final text of
+    /// those sampled since the last push. Borrowed until the next step or change.
     pub fn pc_sequence_tokens(sequence: *const pc_sequence, count: *mut usize) -> *const i32;
-    /// Tokens behind the prompt so far, sampled and pushed; and the final text of those sampled since
-    /// the last push. Borrowed until the next step or change.
+    /// Tokens behind the prompt so far, sampled and pushed, with stop tokens; and the final text of
+    /// those sampled since the last push. Borrowed until the next step or change.
     pub fn pc_sequence_text(sequence: *const pc_sequence, size: *mut usize) -> *const c_char;
     /// `PC_FINISH_…`; NONE while it runs, and for NULL.
     pub fn pc_sequence_finish(sequence: *const pc_sequence) -> u32;

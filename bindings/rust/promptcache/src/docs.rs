@@ -445,7 +445,8 @@ it is as after its last completed step; in its prefill: the next step prefills a
 A second continuation of everything so far, over the same memory. Neither changes what the other
 reads. It is in no batch, and has the original's options, with its callbacks; these get the
 number of the copy as `sample`. Copies, and copies of those, are numbered from 1, as the samples
-of [`pc_generate`](crate::sys::pc_generate). Returns [`PC_ERR_STATE`](crate::Status::State) as [`pc_sequence_push`](crate::sys::pc_sequence_push), and before its prompt is computed."##
+of [`pc_generate`](crate::sys::pc_generate); `max_tokens` counts from the original's last push. Returns [`PC_ERR_STATE`](crate::Status::State) as
+[`pc_sequence_push`](crate::sys::pc_sequence_push), and before its prompt is computed."##
     };
     (pc_sequence_set_options) => {
         r##"By [`pc_sequence_set_options`](crate::sys::pc_sequence_set_options):
@@ -459,20 +460,20 @@ step the other options must be as they were, or the default, which leaves them. 
         r##"By [`pc_sequence_cancel`](crate::sys::pc_sequence_cancel):
 
 Ends the turn as if `cancelled` had said so: a step under way gives the sequence up soon, else
-the next step does. The next push or truncation takes that back. Any thread, at any time, as long
-as nobody frees the sequence meanwhile."##
+the next one that it takes part in. The next push or truncation takes that back. Any thread, at
+any time, as long as nobody frees the sequence meanwhile."##
     };
     (pc_sequence_tokens) => {
         r##"By [`pc_sequence_tokens`](crate::sys::pc_sequence_tokens):
 
-Tokens behind the prompt so far, sampled and pushed; and the final text of those sampled since
-the last push. Borrowed until the next step or change."##
+Tokens behind the prompt so far, sampled and pushed, with stop tokens; and the final text of
+those sampled since the last push. Borrowed until the next step or change."##
     };
     (pc_sequence_text) => {
         r##"By [`pc_sequence_text`](crate::sys::pc_sequence_text):
 
-Tokens behind the prompt so far, sampled and pushed; and the final text of those sampled since
-the last push. Borrowed until the next step or change."##
+Tokens behind the prompt so far, sampled and pushed, with stop tokens; and the final text of
+those sampled since the last push. Borrowed until the next step or change."##
     };
     (pc_sequence_finish) => {
         r##"By [`pc_sequence_finish`](crate::sys::pc_sequence_finish):

@@ -692,7 +692,7 @@ pub enum Finish {
     StopString,
     /// `max_tokens`, or the end of the model's context or of the RoPE regime
     Length,
-    /// `on_text` wanted it
+    /// `on_text`, `on_token` or `on_logits` wanted it
     Callback,
     /// [`pc_sequence_error`](crate::sys::pc_sequence_error) says which
     Error,

@@ -10,7 +10,7 @@ include(GNUInstallDirs)
 include(CMakePackageConfigHelpers)
 
 # Every file belongs to a component, which is a package of cmake/package.cmake.
-install(FILES include/promptcache.h include/promptcache.hpp
+install(FILES include/promptcache.h include/promptcache.hpp include/promptcache_task.hpp
   DESTINATION ${CMAKE_INSTALL_INCLUDEDIR} COMPONENT development)
 install(DIRECTORY include/promptcache DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}
   COMPONENT development FILES_MATCHING PATTERN *.h)

@@ -38,7 +38,8 @@
  * Names
  * - pc_noun is the class noun. pc_noun_verb(noun, ...) is noun.verb(...), pc_noun_new(&noun, ...)
  *   is noun::make(...); pc_noun_load and others that make a noun are functions of its class. Calls
- *   that are about no object are functions of the namespace. bench.h has no C++.
+ *   that are about no object are functions of the namespace. task.h has promptcache_task.hpp,
+ * bench.h has no C++.
  * - Constants are those of C: PC_END, PC_GENERATE_KEEP. So are structs in arrays (pc_span).
  * - A struct with struct_size is the type of its name without pc_, which derives from it:
  *   `pc::generate_options options; options.max_tokens = 40;`. It begins with all defaults. set_...
@@ -102,7 +103,8 @@
 #include <span>
 #endif
 
-/* ---- Switches: each combination has types of its own, by an inline namespace. */
+/* ---- Switches: each combination has types of its own, by an inline namespace. Headers beside this
+ * one go by them. */
 
 #ifdef __cpp_exceptions
 #define PROMPTCACHE_CATCHES_ 1 /* functions of the application may throw */
@@ -143,18 +145,22 @@ class call_border {
     call_border &operator=(const call_border &) = delete;
     ~call_border() { current_ = outer_; }
     /* While a function of the application runs: what it calls is not the call of this border. */
-    static call_border *leave() noexcept { return std::exchange(current_, nullptr); }
-    static void enter(call_border *border) noexcept { current_ = border; }
+    static call_border *leave() noexcept { return inside_++, std::exchange(current_, nullptr); }
+    static void enter(call_border *border) noexcept { inside_--, current_ = border; }
     static void keep() noexcept
     {
         if (current_ && !current_->thrown)
             current_->thrown = std::current_exception();
+        else if (!current_ && !inside_ && keep_for_task) /* on a thread of the library */
+            keep_for_task(std::current_exception());
     }
     std::exception_ptr thrown;
+    static inline void (*keep_for_task)(std::exception_ptr) noexcept = nullptr;
 
   private:
     call_border *outer_;
     static inline thread_local call_border *current_ = nullptr;
+    static inline thread_local std::size_t inside_ = 0; /* functions of the application */
 };
 #endif
 #if PROMPTCACHE_THROWS_
@@ -504,8 +510,7 @@ template <class T = void> returns<T> fail(pc_status status, const char *text)
 #endif
 }
 
-/* One call of the library: value(status), unless it fails or a function of the application has
- * thrown. */
+/* One call of the library: value(status), unless it fails, or a function that it calls throws. */
 template <class Call, class Value>
 auto call_for(Call c_call, Value value) -> returns<std::invoke_result_t<Value, pc_status>>
 {
@@ -575,8 +580,7 @@ returns<T> fill(Function function, Arguments... arguments)
     T out = T();
     return call_for([&] { return function(arguments..., &out); }, [&](pc_status) { return out; });
 }
-/* A function that fills an array, by its last three arguments. It counts first. What grows in
- * between is PC_ERR_LIMIT. */
+/* A function that fills an array by its last three arguments. PC_ERR_LIMIT: it grew meanwhile. */
 template <class C, class Function, class... Arguments>
 returns<C> list(Function function, Arguments... arguments)
 {
@@ -639,8 +643,7 @@ template <class C, void (*Free)(C *)> class handle {
     C *release() noexcept { return std::exchange(object_, nullptr); }
     void reset(C *owned = nullptr) noexcept
     {
-        C *old = std::exchange(object_, owned);
-        if (old)
+        if (C *old = std::exchange(object_, owned))
             Free(old);
     }
     explicit operator bool() const noexcept { return object_ != nullptr; }
@@ -651,8 +654,7 @@ template <class C, void (*Free)(C *)> class handle {
 
 } // namespace detail
 
-/* A handle of an object that somebody else owns: `pc::borrowed<pc::sequence> s(pointer);
- * s->finish()`. */
+/* A handle of somebody else's object: `pc::borrowed<pc::sequence> s(pointer); s->finish()`. */
 template <class Handle> class borrowed {
   public:
     explicit borrowed(typename Handle::c_type *object) noexcept : handle_(object) {}
@@ -1991,8 +1993,7 @@ struct plan_args : sized<pc_plan_args> {
     detail::checked_array dtypes_, first_, spans_;
 };
 
-/* Spans that set_ functions were given are checked by plan::attend. Memory of a device goes into
- * the fields of C. */
+/* plan::attend checks spans of set_ functions. Memory of a device goes into the fields of C. */
 struct attend_args : sized<pc_attend_args> {
     attend_args &set_pages(kept<span<const void *const>> of_each_run) noexcept
     {
@@ -2097,6 +2098,7 @@ class plan : public detail::handle<pc_plan, pc_plan_free> {
             return detail::fail(PC_ERR_LIMIT, fault);
         return detail::call(pc_attend, get(), &args);
     }
+    friend returns<class task> attend_async(const plan &, const attend_args &);
 
   private:
     pc_attend_shape shape_ = {};
@@ -2192,9 +2194,5 @@ inline void error_set(c_string text) noexcept { pc_error_set(text.get()); }
 
 } // namespace PROMPTCACHE_KIND_
 } // namespace promptcache
-
-#undef PROMPTCACHE_CATCHES_
-#undef PROMPTCACHE_THROWS_
-#undef PROMPTCACHE_KIND_
 
 #endif /* PROMPTCACHE_HPP */

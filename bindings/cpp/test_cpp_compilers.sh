@@ -1,20 +1,27 @@
 #!/bin/sh
-# test_cpp_compilers.sh INCLUDE: the header alone, by every compiler that is here, with all warnings
-# as errors (PC_TEST_LONG=1: in more ways). Catches: C++ that only one compiler or standard takes,
-# warnings in programs that have them on, RTTI or exceptions that are needed though they are off;
-# functions of the application that would dangle, or throw on another thread, and are taken; texts
-# and arrays that would dangle.
+# test_cpp_compilers.sh INCLUDE: the headers alone, by every compiler that is here, with all
+# warnings as errors (PC_TEST_LONG=1: in more ways). Catches: C++ that only one compiler or standard
+# takes, warnings in programs that have them on, RTTI or exceptions that are needed though they are
+# off; functions of the application that would dangle, or throw on another thread, and are taken;
+# texts and arrays that would dangle.
 set -u
 include=$1 failed=0 count=0
 folder=$(mktemp -d)
 trap 'rm -rf "$folder"' EXIT
 cat >"$folder/header.cpp" <<'END'
+#include <promptcache_task.hpp>
 #include <promptcache.hpp>
 #include <promptcache.hpp>
+#include <promptcache_task.hpp>
 promptcache::stats unused();
 promptcache::stats unused()
 {
     return {};
+}
+promptcache::returns<promptcache::task> started(const promptcache::batch &batch);
+promptcache::returns<promptcache::task> started(const promptcache::batch &batch)
+{
+    return promptcache::step_async(batch);
 }
 END
 warnings="-Wall -Wextra -Wpedantic -Wconversion -Wsign-conversion -Wshadow -Wold-style-cast -Werror"

@@ -86,6 +86,8 @@ void outcomes_are_no_errors(objects &o)
     while ((status = batch->step()) && *status != PC_END) {}
     CHECK(status && sequence->text() == "The desk of Peter Novak is 368.");
     CHECK(!batch->add(*sequence)); // it is in the batch
+    CHECK(*pc::step_async(*batch)->wait() == PC_END && !pc::step_async(pc::batch()));
+    CHECK(pc::task().wait().error().status() == PC_ERR_INVALID && pc::task().done());
     auto none = pc::sequence::load(o.model, o.cache, pc::digest{});
     CHECK(none.has_value() && !*none);
     auto text = o.model.detokenize(sequence->tokens());
@@ -121,6 +123,13 @@ void functions_answer(objects &o)
     CHECK(batch->add(*sequence));
     auto step = batch->step();
     CHECK(!step && step.error().status() == PC_ERR_INTERNAL && *batch->step() == PC_END);
+    auto again = pc::sequence::make(o.prompt, o.cache, options);
+    CHECK(batch->add(*again));
+    pc::result<pc::task> task = pc::step_async(*batch);
+    step = task->wait();
+    CHECK(!step && step.error().status() == PC_ERR_INTERNAL);
+    CHECK(std::string(step.error().what()) == "the file is gone");
+    CHECK(*task->wait() == PC_END && *batch->step() == PC_END);
     auto memory = [](std::string_view) { throw std::bad_alloc(); };
     options.set_on_text(memory);
     CHECK(pc::generate(o.prompt, o.cache, options).error().status() == PC_ERR_NOMEM);

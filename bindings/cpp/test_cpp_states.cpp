@@ -65,6 +65,10 @@ void attention_over_spans(const pc::context &context)
     pc::attend_args layer;
     layer.set_pages(run_pages).set_q(q).set_out(out).set_lse(lse);
     plan.attend(layer);
+    std::vector<float> later(out.size());
+    pc::attend_args other = layer;
+    pc::task task = pc::attend_async(plan, other.set_out(later));
+    CHECK(task.wait() == PC_OK && later == out);
     double most = 0;
     for (int row = 0; row < ROWS; row++)
         for (int head = 0; head < HEADS; head++) {
@@ -116,6 +120,7 @@ void attention_over_spans(const pc::context &context)
     };
     pc::attend_args with = layer;
     CHECK(refused([&] { plan.attend(with.set_q(shorter(q))); }));
+    CHECK(refused([&] { (void)pc::attend_async(plan, with); }));
     with = layer;
     CHECK(refused([&] { plan.attend(with.set_out(shorter(out))); }));
     with = layer;

@@ -3,6 +3,7 @@
 #define PC_CPP_TESTING_HPP
 
 #include <promptcache.hpp>
+#include <promptcache_task.hpp>
 
 #include <cstdio>
 #include <cstdlib>

@@ -57,7 +57,7 @@ LEFT_OUT = {
     r"pc_lane|pc_eval|pc_eval_args": "Model.Prefill computes states",
 }
 LEFT_OUT_HEADERS = {
-    "promptcache/task.h": "goroutines wait for steps; attention is C's",
+    "promptcache/task.h": "a goroutine calls Step, and others go on meanwhile; attention is C's",
     "promptcache/attend.h": "attention over memory of a runtime in C",
     "promptcache/bench.h": "for measuring, without promise",
 }

@@ -19,6 +19,7 @@ void pcpy_poll_reset(void);
 pc_status pcpy_stream(pc_batch *batch, pc_sequence *sequence, size_t done, const char **text,
                       size_t *size, int64_t wait_us);
 void pcpy_end(void);
+void pcpy_task_free(pc_task **task);
 """
 # pcpy_poll is the `cancelled` of calls that were given none: so that Ctrl-C ends them. It asks
 # Python, which looks for signals then, once in 5 ms; what asks it may ask it thousands of times.
@@ -30,6 +31,8 @@ void pcpy_end(void);
 # thread that asks for the GIL, so a thread of the library in a callback would never come back, and
 # what waits for it would wait forever. No function that any thread may call is called any more, and
 # those that have begun end first (one that takes longer than two seconds is left alone).
+# pcpy_task_free frees the task in a box, into which pc_batch_step_async puts it before its work
+# begins.
 SHIMS_SOURCE = """
 #include <stdatomic.h>
 #include <time.h>
@@ -73,6 +76,11 @@ static void pcpy_end(void)
     atomic_store(&pcpy_ended, 1);
     for (int i = 0; i < 2000 && atomic_load(&pcpy_inside); i++)
         nanosleep(&pause, NULL);
+}
+
+static void pcpy_task_free(pc_task **task)
+{
+    pc_task_free(*task);
 }
 
 static pc_status pcpy_stream(pc_batch *batch, pc_sequence *sequence, size_t done,

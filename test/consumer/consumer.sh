@@ -99,7 +99,7 @@ echo "== header alone"
 echo '#include <promptcache.h>' >"$folder/header.c"
 cc -std=c11 $strict -fsyntax-only -I"$folder/usr/include" "$folder/header.c"
 c++ -std=c++17 $strict -fsyntax-only -x c++ -I"$folder/usr/include" "$folder/header.c"
-echo '#include <promptcache.hpp>' >"$folder/header.cc"
+echo '#include <promptcache_task.hpp>' >"$folder/header.cc"
 c++ -std=c++17 $strict -fsyntax-only -I"$folder/usr/include" "$folder/header.cc"
 
 if grep -q '^PC_BUILD_TOOLS:BOOL=ON' "$build/CMakeCache.txt"; then

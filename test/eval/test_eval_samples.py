@@ -24,7 +24,7 @@ NOTES = ("Employee: Nina Quill. The phone of Nina Quill is 698. The city of Nina
          "is 74 minutes.")
 TASK = {"prompt": "Answer from the notes.{context}{input}", "documents": "paragraphs",
         "chat": "turns", "max_tokens": 32}
-VOTES = [{"question": "What is the room in Talmira?", "answer": "It is #### 394"},
+VOTES = [{"question": "What is the room in Talmira?", "answer": "It is 3 #### $0,394.00"},
          {"question": "What is the tram in the city of Nina Quill?", "answer": 45},
          {"question": "What is the phone of Nina Quill?", "answer": "698.0"}]
 RIGHT = "The room in Talmira is 394 euros."

@@ -2,12 +2,12 @@
 from __future__ import annotations
 
 import threading
-from typing import TYPE_CHECKING, Any, Dict, List, Optional, Union
+from typing import TYPE_CHECKING, Any, Dict, List, Optional, Tuple, Union
 from typing import Sequence as Seq
 
 from . import _api
 from ._core import (NULL, Callbacks, Handle, Options, check, digest, make, new, ok,
-                    optional_pointer, pointer_of, takes)
+                    optional_pointer, pointer_of, takes, unraisable)
 from ._errors import Error, MissError, StateError, error_of
 from ._messages import Message, message_array
 from ._model import Model, token_array
@@ -15,6 +15,7 @@ from ._prompt import Prompt, generate_options
 from ._raw import ffi, lib
 from ._segment import Span, adopt_segment
 from ._record import text_of
+from ._task import Step
 
 if TYPE_CHECKING:
     import numpy
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
 __all__ = ["Batch", "Sequence", "forget_sequence"]
 
 _END = lib.PC_END
+_UNDER_WAY = "a step of the batch is under way: a step_async that was not awaited to its end"
 
 
 class _Lock:
@@ -83,6 +85,20 @@ class Sequence(Handle):
         """The batch that it is in."""
         return self._batch
 
+    def _must_be_idle(self) -> None:
+        """With the lock, where the library has said that there is nothing, which it says also while
+        a thread of its own does a step."""
+        if self._batch is not None:
+            self._batch._must_be_idle()
+
+    def _finish(self) -> int:
+        finish: int = lib.pc_sequence_finish(self._pointer)
+        if not finish and self._batch is not None and self._batch._step is not None:
+            with self._shared.lock:
+                self._must_be_idle()
+                finish = lib.pc_sequence_finish(self._pointer)
+        return finish
+
     # ---- What it has
 
     @property
@@ -91,7 +107,10 @@ class Sequence(Handle):
         with self._shared.lock:
             tokens = lib.pc_sequence_tokens(self._pointer, self._size)
             count = self._size[0]
-            ids: List[int] = ffi.unpack(tokens, count) if count else []
+            if not count:
+                self._must_be_idle()
+                return []
+            ids: List[int] = ffi.unpack(tokens, count)
             return ids
 
     @property
@@ -100,17 +119,20 @@ class Sequence(Handle):
         with self._shared.lock:
             text = lib.pc_sequence_text(self._pointer, self._size)
             size = self._size[0]
-            return text_of(text, size) if size else ""
+            if not size:
+                self._must_be_idle()
+                return ""
+            return text_of(text, size)
 
     @property
     def finish(self) -> _api.Finish:
         """Why it ended; NONE while it runs."""
-        return _api.Finish(lib.pc_sequence_finish(self._pointer))
+        return _api.Finish(self._finish())
 
     @property
     def finished(self) -> bool:
         """Whether it has ended."""
-        return bool(lib.pc_sequence_finish(self._pointer) != lib.PC_FINISH_NONE)
+        return bool(self._finish())
 
     @property
     def error(self) -> Optional[Error]:
@@ -118,6 +140,8 @@ class Sequence(Handle):
         with self._shared.lock:
             text = ffi.new("char **")
             status = lib.pc_sequence_error(self._pointer, text)
+            if status == lib.PC_ERR_STATE:
+                self._must_be_idle()
             return error_of(status, text_of(text[0])) if status < 0 else None
 
     @property
@@ -137,8 +161,9 @@ class Sequence(Handle):
         count = ffi.new("size_t *")
         with self._shared.lock:
             pointer = lib.pc_sequence_logits(self._pointer, count)
-        if pointer == NULL:
-            return None
+            if pointer == NULL:
+                self._must_be_idle()
+                return None
         logits: NDArray[numpy.float32] = borrowed(pointer, (count[0],), "float32", self._pointer)
         return logits
 
@@ -250,19 +275,34 @@ class Sequence(Handle):
         return cls._wrap(out[0], model, made.callbacks, (None, cache, made))
 
     def close(self) -> None:
-        """Removes it from its batch and frees it."""
-        with self._shared.lock:
-            if self._batch is not None and self._cdata is not None:
-                self._batch._sequences.pop(self._raw, None)
-                batch = self._batch._cdata
-                if batch is not None:  # an array over its logits may hold the object longer
-                    lib.pc_batch_remove(batch, self._cdata)
-                self._batch = None
-            super().close()
+        """Removes it from its batch and frees it. Cancels it, and waits, if a `step_async` of the
+        batch is under way."""
+        while True:
+            batch, pointer = self._batch, self._cdata
+            step = batch._step if batch is not None else None
+            if step is not None and pointer is not None and not step.done:
+                lib.pc_sequence_cancel(pointer)
+                step.wait()  # without the lock, which its callbacks may need
+            with self._shared.lock:
+                if self._batch is None or self._batch._may_close():
+                    self._close()
+                    return
+
+    def _close(self) -> None:
+        if self._batch is not None and self._cdata is not None:
+            self._batch._sequences.pop(self._raw, None)
+            batch = self._batch._cdata
+            if batch is not None:  # an array over its logits may hold the object longer
+                lib.pc_batch_remove(batch, self._cdata)
+            self._batch = None
+        super().close()
 
     def __repr__(self) -> str:
         if self.closed:
             return super().__repr__()
+        batch = self._batch
+        if batch is not None and batch._step is not None:
+            return "<promptcache.Sequence in a step>"
         return f"<promptcache.Sequence {self.text!r}, {self.finish}>"
 
 
@@ -291,6 +331,7 @@ class Batch(Handle):
         self._shared = _Lock()
         self._sequences: Dict[Any, Sequence] = {}
         self._changed: List[Sequence] = []
+        self._step: Optional[Step] = None  # under way, or nobody has looked at its end yet
         self._count = ffi.new("size_t *")
         self.model = model
         super().__init__(make(lib.pc_batch_new, "pc_batch", pointer_of(model, "Model", "model"),
@@ -332,10 +373,84 @@ class Batch(Handle):
         a sequence finishes that one alone: see `changed` and `Sequence.error`. What a function of
         a sequence raises comes out of this call, when the step is over."""
         with self._shared.lock:
+            if self._step is not None:
+                raise StateError(_UNDER_WAY, lib.PC_ERR_STATE)
             status = lib.pc_batch_step(self._pointer)
             if self._cdata is not None:  # no callback has closed it
                 self._settle()
         return bool(check(status) != _END)
+
+    async def step_async(self) -> bool:
+        """`step` for asyncio: a thread of the library does it, and the event loop goes on. Returns
+        what `step` returns, and raises what it raises.
+
+        Until the await is over, calls of the batch and of its sequences raise StateError. There are
+        exceptions: `Sequence.cancel`, `sequences`, and `close`, which waits for the step (that of a
+        sequence cancels it first). Functions of the sequences are called on the library's thread;
+        in them the batch may be used as within `step`.
+
+        If the task that awaits is cancelled, it waits for the rest of the step all the same: the
+        batch is whole then, and can go on. Cancel sequences to have that end sooner.
+
+        >>> import asyncio, promptcache
+        >>> model = promptcache.Model.load("models/demo/demo.gguf")
+        >>> async def main():
+        ...     batch = promptcache.Batch(model)
+        ...     prompt = promptcache.Prompt.from_text(model, "The desk of Anna Reed")
+        ...     sequence = batch.add(promptcache.Sequence(prompt, max_tokens=3, keep=True))
+        ...     while await batch.step_async():
+        ...         pass  # here the sequence may be read and changed
+        ...     return len(sequence.tokens)
+        >>> asyncio.run(main())
+        3
+        """
+        import asyncio  # only where it is used: importing it takes 20 ms
+        step = self._start()
+        cancelled: Optional[asyncio.CancelledError] = None
+        try:
+            while not cancelled or not step.done:
+                try:
+                    await step.ready()
+                    break
+                except asyncio.CancelledError as error:
+                    cancelled = cancelled or error
+        except BaseException:  # GeneratorExit: nobody will know how the step ends
+            status, failure = self._end(step)
+            if failure is not None:
+                unraisable(type(failure), failure, failure.__traceback__)
+            raise
+        status, failure = self._end(step)
+        if cancelled is not None:
+            raise cancelled from failure
+        if failure is not None:
+            raise failure
+        return bool(status != _END)
+
+    def _start(self) -> Step:
+        with self._shared.lock:
+            if self._step is not None:
+                raise StateError(_UNDER_WAY, lib.PC_ERR_STATE)
+            self._step = step = Step()
+            try:
+                step.start(self._pointer)
+            except BaseException:
+                self._step = None
+                raise
+        return step
+
+    def _end(self, step: Step) -> Tuple[int, Optional[BaseException]]:
+        step.wait()
+        with self._shared.lock:
+            if self._cdata is not None:
+                self._settle()
+            self._step = None
+        return step.end()
+
+    def _must_be_idle(self) -> None:
+        """Raises StateError while a step is under way, but in its callbacks."""
+        step = self._step
+        if step is not None and not step.here:
+            raise StateError(_UNDER_WAY, lib.PC_ERR_STATE)
 
     def _settle(self) -> None:
         """Behind a step: what has changed, and who leaves."""
@@ -348,14 +463,25 @@ class Batch(Handle):
                 lib.pc_batch_remove(self._cdata, sequence._raw)
                 self._forget(sequence)
 
+    def _may_close(self) -> bool:
+        """With the lock: whether no step is under way, or this is a callback of it."""
+        return self._step is None or self._step.done
+
     @property
     def changed(self) -> List[Sequence]:
         """The sequences that got a token or finished in the last step."""
+        self._must_be_idle()
         return list(self._changed)
 
     def run(self) -> None:
         """Steps until all sequences are finished."""
         while self.step():
+            pass
+
+    async def run_async(self) -> None:
+        """`run` for asyncio. From its first step to its last, only functions of the sequences can
+        add further ones: a server awaits `step_async` in a loop, and adds between steps."""
+        while await self.step_async():
             pass
 
     @property
@@ -367,13 +493,19 @@ class Batch(Handle):
         return _api.BatchStats(struct)
 
     def close(self) -> None:
-        """Frees it; its sequences stay, in no batch."""
-        with self._shared.lock:
-            for sequence in list(self._sequences.values()):
-                sequence._batch = None
-            self._sequences.clear()
-            self._changed = []
-            super().close()
+        """Frees it; its sequences stay, in no batch. Waits for a `step_async` that is under way."""
+        while True:
+            step = self._step
+            if step is not None:
+                step.wait()  # without the lock, which its callbacks may need
+            with self._shared.lock:
+                if self._may_close():
+                    for sequence in list(self._sequences.values()):
+                        sequence._batch = None
+                    self._sequences.clear()
+                    self._changed = []
+                    super().close()
+                    return
 
     def __repr__(self) -> str:
         if self.closed:

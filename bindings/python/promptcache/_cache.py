@@ -9,7 +9,7 @@ from typing import Union
 from . import _api
 from ._context import Context
 from ._core import (NULL, Handle, Options, c_string, check, digest, integers, make, new, ok,
-                    pointer_of, raw_bytes, takes)
+                    pointer_of, raw_bytes, takes, works)
 from ._errors import MissError
 from ._raw import ffi, lib
 from ._segment import Segment, States, states_of
@@ -367,8 +367,11 @@ _open: weakref.WeakSet[Any] = weakref.WeakSet()
 
 @atexit.register
 def _close_all() -> None:
-    """Caches finish their writes before the interpreter ends, as in a program in C. Threads of what
+    """Steps that nobody waits for come to their end: their callbacks need the interpreter. Caches
+    finish their writes before it ends, as in a program in C. Threads of what
     still holds one call no function of Python from then on."""
+    for work in list(works):
+        work.wait()
     for cache in list(_open):
         cache.close()
     lib.pcpy_end()

@@ -1,7 +1,8 @@
 """What all classes of the package share: calls of the library, handles, options, callbacks.
 
 Calls. The raw layer gives up the GIL during every call. An exception of a Python function that the
-library calls is kept by `failed` until that call of the library returns, which raises it then.
+library calls is kept by `failed` until that call of the library returns, which raises it then. If
+a thread of the library does the work, the exception waits for who asks how that ended.
 
 Handles. A Handle owns one object of the library, which is freed with the last reference to its
 cdata: by `close`, or by the garbage collector. A call that is under way in another thread holds a
@@ -28,16 +29,25 @@ _Handle = TypeVar("_Handle", bound="Handle")
 
 # ---- Exceptions of callbacks
 
-_pending: Dict[int, BaseException] = {}  # by thread
+_pending: Dict[Any, BaseException] = {}  # by thread, or by work of a thread of the library
+#: Such work that is under way (_task.Step). `here` says whether this is one of its callbacks.
+works: List[Any] = []
+
+
+def _caller() -> Any:
+    """Whose exceptions those of this thread are now. May change the error text of the thread."""
+    for work in reversed(list(works)):  # the innermost first
+        if work.here:
+            return work
+    return threading.get_ident()
 
 
 def failed(kind: Any, error: BaseException, trace: Any) -> None:
-    """A Python function that the library called has raised."""
-    thread = threading.get_ident()
-    first = _pending.setdefault(thread, error)
-    if first is error:
-        said = f"{type(error).__name__}: {error}".replace("\0", " ")
-        lib.pc_error_set(said.encode("utf-8", "replace"))
+    """A Python function that the library called has raised. The first exception is raised; the
+    error of a sequence says its own."""
+    _pending.setdefault(_caller(), error)
+    said = f"{type(error).__name__}: {error}".replace("\0", " ")
+    lib.pc_error_set(said.encode("utf-8", "replace"))
 
 
 def unraisable(kind: Any, error: BaseException, trace: Any) -> None:
@@ -70,21 +80,28 @@ def extern(name: str, error: Optional[int] = None,
     return decorate
 
 
+def take_pending(caller: Any) -> Optional[BaseException]:
+    """What a callback of this thread, or of this work, has raised."""
+    error = _pending.pop(caller, None)
+    if error is not None:
+        lib.pcpy_poll_reset()
+    return error
+
+
 def raise_pending() -> None:
-    """Raises what a callback of this thread has raised."""
-    if _pending:
-        error = _pending.pop(threading.get_ident(), None)
-        if error is not None:
-            lib.pcpy_poll_reset()
-            raise error
+    """Raises what a callback of a call of this thread has raised."""
+    error = take_pending(_caller()) if _pending else None
+    if error is not None:
+        raise error
 
 
 def check(status: int) -> int:
     """The status of a call, if it is none of an error; else the exception."""
+    failure = error_of(status) if status < 0 else None  # with the text of now
     if _pending:
         raise_pending()
-    if status < 0:
-        raise error_of(status)
+    if failure is not None:
+        raise failure
     return status
 
 

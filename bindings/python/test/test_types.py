@@ -30,6 +30,8 @@ for piece in prompt.stream(cache, keep=True):
 async def main() -> None:
     async for piece in prompt.stream(cache):
         print(piece.upper())
+    goes_on: bool = await batch.step_async()
+    await batch.run_async()
 
 
 batch = Batch(model)

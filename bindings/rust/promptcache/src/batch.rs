@@ -3,7 +3,7 @@
 //! A batch and its sequences count as one object, which belongs to one thread at a time. So a batch
 //! owns its sequences: while one is in a batch, nobody reaches it but through the batch, and nobody
 //! takes it to another thread alone. Only its `Canceller` may be anywhere.
-use crate::call::{array_of, borrowed, filled, make, run, slice, try_make, Handle, Keep};
+use crate::call::{array_of, borrowed, filled, make, run, slice, try_make, Handle, Keep, Panic};
 use crate::prompt::raw_messages;
 use crate::{
     sys, BatchOptions, BatchStats, Cache, Callbacks, ChatOptions, Error, Finish, GenerateOptions,
@@ -584,6 +584,11 @@ impl<'a> Batch<'a> {
     pub fn run(&mut self) -> Result<()> {
         while self.step()? == Step::Running {}
         Ok(())
+    }
+
+    /// What a function has panicked with on a thread of the library.
+    pub(crate) fn take_panic(&self) -> Option<Panic> {
+        self.sequences.values().find_map(|sequence| sequence.callbacks.take_panic())
     }
 
     /// The sequences that got a token or finished in the last step and are still here.

@@ -9,6 +9,7 @@ use std::os::raw::{c_char, c_void};
 use std::panic::{catch_unwind, resume_unwind, AssertUnwindSafe};
 use std::path::Path;
 use std::ptr;
+use std::sync::Mutex;
 
 /// An object of the library, and the function that releases the caller's reference.
 pub(crate) trait Object {
@@ -62,6 +63,7 @@ objects! {
     pc_prompt pc_prompt_free shared;
     pc_memo pc_memo_free shared;
     pc_systems pc_systems_free shared;
+    pc_task pc_task_free shared;
     pc_model_file pc_model_file_free shared;
     pc_batch pc_batch_free;
     pc_sequence pc_sequence_free;
@@ -89,16 +91,25 @@ pub(crate) fn make<T: Object>(
 }
 
 /// What a panic carries.
-type Panic = Box<dyn Any + Send>;
+pub(crate) type Panic = Box<dyn Any + Send>;
 
 thread_local! {
     /// A callback of a call of this thread has panicked. The call's return resumes that.
     static PANIC: RefCell<Option<Panic>> = const { RefCell::new(None) };
+    /// Calls that this thread is in, one within a callback of the other. 0 in a callback: a thread
+    /// of the library makes the call.
+    static CALLS: Cell<usize> = const { Cell::new(0) };
+}
+
+fn count_calls(more: impl FnOnce(usize) -> usize) {
+    let _ = CALLS.try_with(|calls| calls.set(more(calls.get())));
 }
 
 /// Calls the library. If a callback panicked on this thread meanwhile, that goes on from here.
 pub(crate) fn guard<T>(call: impl FnOnce() -> T) -> T {
+    count_calls(|calls| calls + 1);
     let result = call();
+    count_calls(|calls| calls - 1);
     if let Ok(Some(panic)) = PANIC.try_with(|slot| slot.borrow_mut().take()) {
         resume_unwind(panic);
     }
@@ -118,6 +129,28 @@ pub(crate) fn border<T>(failed: T, callback: impl FnOnce() -> T) -> T {
         // of several panics in a call, the first goes on
         if let Some(later) = PANIC.try_with(|slot| keep_first(slot, panic)).ok().flatten() {
             discard(later);
+        }
+        failed
+    })
+}
+
+/// As border, of a callback that a thread of the library may call: there a panic is kept in `apart`.
+pub(crate) fn border_apart<T>(
+    apart: &Mutex<Option<Panic>>,
+    failed: T,
+    callback: impl FnOnce() -> T,
+) -> T {
+    if CALLS.try_with(Cell::get).unwrap_or(0) > 0 {
+        return border(failed, callback);
+    }
+    catch_unwind(AssertUnwindSafe(callback)).unwrap_or_else(|panic| {
+        set_error("a callback panicked");
+        let mut slot = apart.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
+        if slot.is_none() {
+            *slot = Some(panic);
+        } else {
+            drop(slot);
+            discard(panic);
         }
         failed
     })

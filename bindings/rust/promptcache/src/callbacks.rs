@@ -1,6 +1,6 @@
 //! Closures as callbacks of the library. Each has a function of C that calls the closure, catches
 //! its panics (`call::border`) and turns its answer into a code.
-use crate::call::{border, set_error, slice};
+use crate::call::{border, border_apart, set_error, slice, Panic};
 use crate::sys;
 use std::borrow::Cow;
 use std::ffi::CStr;
@@ -170,8 +170,8 @@ type Cancelled<'a> = Box<dyn FnMut() -> bool + Send + 'a>;
 
 /// Functions of a request: they get its text, its tokens and its logits, and may end it.
 ///
-/// They run on the thread that makes the call, may borrow what lives as long as the request
-/// (`'a`), and may drop any object. A panic in one ends the request, and goes on when the library's
+/// They run on the thread that makes the call (in a step of [`Task`](crate::Task): on one of the
+/// library), may borrow what lives as long as the request (`'a`), and may drop any object. A panic in one ends the request, and goes on when the library's
 /// call has returned.
 ///
 /// The copies that [`Sequence::fork`](crate::Sequence::fork) makes share the functions of the
@@ -184,6 +184,8 @@ pub struct Callbacks<'a> {
     logits: Option<Mutex<OnLogits<'a>>>,
     cancelled: Option<Mutex<Cancelled<'a>>>,
     cancel_token: Option<CancelToken>,
+    /// of a function that a thread of the library has called
+    panic: Mutex<Option<Panic>>,
 }
 
 impl<'a> Callbacks<'a> {
@@ -247,6 +249,11 @@ impl<'a> Callbacks<'a> {
         self
     }
 
+    /// What a function has panicked with on a thread of the library.
+    pub(crate) fn take_panic(&self) -> Option<Panic> {
+        self.panic.lock().unwrap_or_else(|poisoned| poisoned.into_inner()).take()
+    }
+
     /// Sets the functions of options. `self` must live, unmoved, as long as they may be called.
     pub(crate) fn set(&self, raw: &mut sys::pc_generate_options) {
         let user = self as *const Self as *mut c_void;
@@ -287,11 +294,10 @@ fn locked<T>(function: &Option<Mutex<T>>) -> Option<MutexGuard<'_, T>> {
 
 /// Runs one function of a request.
 fn answer(user: *mut c_void, call: impl FnOnce(&Callbacks<'static>) -> Flow) -> i32 {
-    border(sys::PC_ERR_CANCELLED, || {
-        // SAFETY: `user` is of Callbacks::set. The lifetime is not looked at: whoever calls the
-        // library keeps the functions, and what they borrow, until the call has returned.
-        code(call(unsafe { &*user.cast::<Callbacks<'static>>() }))
-    })
+    // SAFETY: `user` is of Callbacks::set. The lifetime is not looked at: whoever calls the library
+    // keeps the functions, and what they borrow, until the call has returned.
+    let callbacks = unsafe { &*user.cast::<Callbacks<'static>>() };
+    border_apart(&callbacks.panic, sys::PC_ERR_CANCELLED, || code(call(callbacks)))
 }
 
 unsafe extern "C" fn give_text(

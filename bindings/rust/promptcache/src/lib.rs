@@ -8,6 +8,7 @@
 //! | [`Context`], [`Cache`], [`Memo`], [`Systems`] | internally locked | `Send`, `Sync`, `Clone` |
 //! | [`Model`], [`Schema`], [`Prompt`], [`Segment`], [`ModelFile`] | immutable | `Send`, `Sync`, `Clone` |
 //! | [`Sequence`], [`Batch`], [`Stream`], [`Plan`], [`Folder`], [`Load`], builders | one thread at a time | `Send` |
+//! | [`Task`] | any thread, but it has a batch | `Send` |
 //! | [`Canceller`], [`CancelToken`] | any thread | `Send`, `Sync`, `Clone` |
 //!
 //! A clone is a second reference to the same object. Objects hold each other, so they may be
@@ -63,6 +64,7 @@ mod prompt;
 mod schema;
 mod segment;
 mod states;
+mod task;
 
 pub use admin::*;
 pub use attend::*;
@@ -80,6 +82,7 @@ pub use prompt::*;
 pub use schema::*;
 pub use segment::*;
 pub use states::*;
+pub use task::*;
 
 /// From position `first` on, states belong to the tenant of this salt instead of the cache's.
 /// A part of the prompt belongs as a whole to the salt at its first token.

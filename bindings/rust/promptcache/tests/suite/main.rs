@@ -3,4 +3,5 @@ mod answer;
 mod batch;
 mod common;
 mod states;
+mod task;
 mod threads;

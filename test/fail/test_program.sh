@@ -270,6 +270,21 @@ expect 2 "min-tokens is 3, but --max-tokens 2" run --model "$model" --text a --m
 expect 0 '"tokens_generated":7' run --model "$model" --text "The" --max-tokens 7 --min-tokens 7 \
     --temperature 1 --min-p 0.1 --typical-p 0.9 --presence-penalty 1 --frequency-penalty -0.5 \
     --dry 1 --penalty-last 5 --json
+expect 2 "exclude each other" run --model "$model" --text a --json-answer --regex a
+printf '{"enum": [17, 18]}' >schema.json
+printf 'root ::= "17" | "18"' >rules.txt
+if "$program" --version | grep -q 'libpromptcache_xgrammar.so$'; then
+    for form in "--json-schema schema.json" "--grammar rules.txt" "--regex 1[78]"; do
+        expect 0 '"text":"1' run --model "$model" --text "The" --json $form
+        expect 0 '"finish":"grammar"' run --model "$model" --text "The" --json $form
+    done
+    expect 0 '"text":"18"' run --model "$model" --text "The" --json --json-schema '{"const": 18}'
+    expect 3 "schema:1:4: " run --model "$model" --text a --json-schema rules.txt
+    expect 3 "Unclosed" run --model "$model" --text a --regex '[a'
+else
+    expect 3 "plug-in module" run --model "$model" --text a --json-schema schema.json
+fi
+expect 3 "nowhere.json" run --model "$model" --text a --json-schema nowhere.json
 expect 2 "needs --json" run --model "$model" --text a --logprobs 2
 expect 0 '"top":[]' run --model "$model" --text "The" --max-tokens 2 --logprobs 0 --json
 expect 0 '"top":[{"token":311,"logprob":-' run --model "$model" --text "The" --max-tokens 2 \

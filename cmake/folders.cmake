@@ -61,7 +61,6 @@ if(PC_HAVE_HIREDIS)
   target_link_libraries(promptcache_store PUBLIC promptcache_remote_linked)
   list(APPEND PC_MODULES_BUILT remote)
 endif()
-
 set(objects)
 foreach(folder IN LISTS PC_FOLDERS)
   list(APPEND objects $<TARGET_OBJECTS:promptcache_${folder}>)
@@ -120,3 +119,14 @@ foreach(target IN LISTS PC_LIBRARIES)
     $<BUILD_INTERFACE:${PROJECT_SOURCE_DIR}/include> $<INSTALL_INTERFACE:include>)
   set_target_properties(${target} PROPERTIES LINKER_LANGUAGE C)
 endforeach()
+
+# Never linked in: XGrammar is a static library that most systems do not have.
+if(PC_HAVE_XGRAMMAR)
+  promptcache_module(xgrammar SOURCES ${PROJECT_SOURCE_DIR}/lib/text/grammar_xgrammar.cpp
+    USES promptcache_base LINKS ${PC_XGRAMMAR_LIBRARY} Threads::Threads stdc++
+    INCLUDES ${PC_XGRAMMAR_INCLUDE})
+  target_compile_definitions(promptcache_serve PRIVATE PC_HAVE_XGRAMMAR)
+  set_target_properties(promptcache_xgrammar PROPERTIES EXCLUDE_FROM_ALL OFF)
+  list(APPEND PC_MODULES_BUILT xgrammar)
+  list(APPEND PC_MODULES_INSTALLED xgrammar)
+endif()

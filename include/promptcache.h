@@ -8,6 +8,7 @@
  * one request at a time. Further headers, for the same library:
  *   promptcache/batch.h     sequences: requests that are stepped together, continued and branched
  *   promptcache/sampling.h  how tokens are drawn, and what is told of drawn ones
+ *   promptcache/grammar.h   answers that match a JSON schema, a grammar or a regular expression
  *   promptcache/prompt.h    schemas and prompts without PML; their layout
  *   promptcache/cache.h     statistics, events, pins, quotas; K/V of another runtime by key
  *   promptcache/extend.h    your own model, codecs, segments by hand
@@ -614,10 +615,9 @@ enum {
 
 typedef struct pc_sampling pc_sampling; /* promptcache/sampling.h */
 
-/* May change the logits that the next token is drawn from, before all else of sampling: a grammar
- * sets -INFINITY for what it forbids. logits [count]: of the tokenizer's tokens. Returns 0 to go
- * on, > 0 to stop this sample without a further token (PC_FINISH_CALLBACK), or a negative pc_status
- * to fail. */
+/* May change the logits that the next token is drawn from, before all else of sampling. logits
+ * [count]: of the tokenizer's tokens. Returns 0 to go on, > 0 to stop this sample without a further
+ * token (PC_FINISH_CALLBACK), or a negative pc_status to fail. */
 typedef int32_t (*pc_logits_fn)(void *user, uint32_t sample, float *logits, size_t count);
 
 typedef struct pc_token pc_token; /* promptcache/sampling.h */
@@ -634,11 +634,9 @@ typedef int32_t (*pc_text_fn)(void *user, uint32_t sample, const char *text, siz
 
 /* pc_generate_options.flags */
 enum {
-    /* Of a sequence: it keeps its states when it finishes, and can be forked and continued. */
-    PC_GENERATE_KEEP = 1,
+    PC_GENERATE_KEEP = 1,   /* of a sequence: finished, it has its states, to go on or be forked */
     PC_GENERATE_LOGITS = 2, /* of a sequence: for pc_sequence_logits */
-    /* Only stop_tokens and stop_strings end a sample, not the model's EOS and the chat template's
-     * stops. */
+    /* The model's EOS and the stops of the chat template do not end a sample. */
     PC_GENERATE_IGNORE_END = 4
 };
 
@@ -691,6 +689,7 @@ typedef struct pc_generate_options {
      * adapter are never served to another. Copied. NULL: none. Others: PC_ERR_UNSUPPORTED. */
     const uint8_t *adapter;
     uint64_t tag; /* any number of the application, for its own model's functions (extend.h) */
+    const struct pc_grammar *grammar; /* that the answer must match (grammar.h); NULL: any answer */
 } pc_generate_options;
 
 /* How the states of a request compare with those of a plain prefill. */
@@ -738,9 +737,10 @@ enum {
     PC_FINISH_STOP_TOKEN = 1,
     PC_FINISH_STOP_STRING = 2,
     PC_FINISH_LENGTH = 3, /* max_tokens, or the end of the model's context or of the RoPE regime */
-    PC_FINISH_CALLBACK = 4, /* on_text, on_token or on_logits wanted it */
-    PC_FINISH_ERROR = 5,    /* pc_sequence_error says which */
-    PC_FINISH_CANCELLED = 6 /* PC_ERR_CANCELLED: by `cancelled`, pc_sequence_cancel or a deadline */
+    PC_FINISH_CALLBACK = 4,  /* on_text, on_token or on_logits wanted it */
+    PC_FINISH_ERROR = 5,     /* pc_sequence_error says which */
+    PC_FINISH_CANCELLED = 6, /* PC_ERR_CANCELLED: `cancelled`, pc_sequence_cancel or a deadline */
+    PC_FINISH_GRAMMAR = 7    /* the answer matches its grammar, which lets nothing more come */
 };
 
 /* tokens_prompt = tokens_cached + tokens_encoded + tokens_repaired + tokens_new + tokens_memo. */
@@ -824,7 +824,7 @@ typedef struct pc_sequence pc_sequence; /* promptcache/batch.h */
 #define PC_PROMPT_OPTIONS_INIT {sizeof(pc_prompt_options), 0}
 #define PC_GENERATE_OPTIONS_INIT {sizeof(pc_generate_options), 0, 0, 0, 0, 0, 0, 0, 0, \
     NULL, NULL, 0, NULL, 0, NULL, NULL, NULL, NULL, 0, NULL, 0, 0, NULL, NULL, 0, 0, NULL, 0, 0, \
-    NULL, NULL, NULL, NULL, NULL, 0}
+    NULL, NULL, NULL, NULL, NULL, 0, NULL}
 #define PC_STATS_INIT {sizeof(pc_stats), 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, {0}, 0, \
     0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0}
 /* clang-format on */

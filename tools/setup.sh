@@ -1,8 +1,9 @@
 #!/bin/sh
 # Installs missing packages that promptcache needs on Debian and Ubuntu.
 #   (no option)  for building; demo.sh runs it
-#   --tests      also for the tests, with a sentence encoder of 84 MB in build/minilm and tools for
-#                CUDA kernels in build/nvcc (6 MB; where there is no nvcc, with one of 105 MB)
+#   --tests      also for the tests, with a sentence encoder of 84 MB in build/minilm, tools for
+#                CUDA kernels in build/nvcc (6 MB; where there is no nvcc, with one of 105 MB), and
+#                XGrammar in build/xgrammar (2.7 MB of sources; compiling takes 75 s of two cores)
 #                with PC_SETUP_CUBLAS=1, where there is no CUDA toolkit, also cuBLASLt in build/nvcc
 #                (423 MB): without its header the CUDA backend is neither built nor tested
 #                with PC_SETUP_TRANSFORMERS=1 also torch and transformers in build/transformers
@@ -31,7 +32,7 @@ case "${1-}" in
     needed="$needed $testing $ci"
     optional="$optional $testing_optional $ci_optional" fetch=1
     ;;
-*) sed -n '2,10s/^# *//p' "$0"; exit 2 ;;
+*) sed -n '2,11s/^# *//p' "$0"; exit 2 ;;
 esac
 
 # missing PACKAGES: those that are not installed
@@ -116,11 +117,45 @@ fetch_cublas() {
     fi
 }
 
+# make_xgrammar: the library that compiles grammars, from its sources on PyPI, into build/xgrammar;
+# once. Its log is left to the module.
+make_xgrammar() {
+    version=0.2.8 sum=8305646fd2b319d6c3003f51a1665e54cbbe9cba1fb636bc41d0b46434ccbb80
+    [ "$(cat build/xgrammar/version 2>/dev/null)" != $version ] || return 0
+    command -v c++ >/dev/null || { echo "setup: going on without XGrammar: no c++"; return 0; }
+    made=$PWD/build/xgrammar work=$PWD/build/xgrammar-sources
+    rm -rf "$made" "$work"
+    mkdir -p "$work/build"
+    echo 'set(XGRAMMAR_BUILD_PYTHON_BINDINGS OFF)' >"$work/build/config.cmake"
+    { python3 - xgrammar "$version" "$sum" "$work/sources.tar.gz" <<'EOF' &&
+# `pip download` of sources would configure them, with all that their Python package needs.
+import hashlib, os, re, sys, urllib.parse, urllib.request
+from pip._internal.models.index import PyPI
+name, version, digest, out = sys.argv[1:]
+index = os.environ.get("PIP_INDEX_URL", PyPI.simple_url).rstrip("/") + f"/{name}/"
+page = urllib.request.urlopen(index, timeout=60).read().decode()
+link = re.search(f'href="([^"]*{name}-{version}.tar.gz[^"]*)"', page)[1]
+data = urllib.request.urlopen(urllib.parse.urljoin(index, link), timeout=120).read()
+if hashlib.sha256(data).hexdigest() != digest:
+    sys.exit("the sources are others than expected")
+open(out, "wb").write(data)
+EOF
+        tar -xzf "$work/sources.tar.gz" -C "$work" &&
+        cmake -S "$work/xgrammar-$version" -B "$work/build" -G Ninja -DCMAKE_BUILD_TYPE=Release \
+            -DCMAKE_CXX_FLAGS="-O1 -fno-lto -Wno-error -DXGRAMMAR_LOG_CUSTOMIZE=1" \
+            -DCMAKE_INSTALL_LIBDIR=lib -DCMAKE_INSTALL_PREFIX="$made" &&
+        cmake --build "$work/build" --target install && echo $version >"$made/version"; } \
+        >"$work.log" 2>&1 ||
+        echo "setup: going on without XGrammar (build/xgrammar-sources.log says why)"
+    rm -rf "$work"
+}
+
 cd "$(dirname "$0")/.."
 install_packages
 if [ "$fetch" = 1 ]; then
     fetch_encoder
     fetch_nvcc
+    make_xgrammar
     [ -z "${PC_SETUP_TRANSFORMERS-}" ] ||
         python3 bindings/python/test/fetch_transformers.py build/transformers ||
         echo "setup: going on without torch and transformers"

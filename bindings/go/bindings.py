@@ -32,6 +32,7 @@ LEFT_OUT_FIELDS = {
     "pc_generate_options.cancelled": "a context.Context cancels",
     "pc_generate_options.cancel_user": "a context.Context cancels",
     "pc_generate_options.bench": "bench.h is not bound",
+    "pc_generate_options.grammar": "grammar.h is not bound",
     "pc_embed_options.cancelled": "a context.Context cancels",
     "pc_embed_options.cancel_user": "a context.Context cancels",
     "pc_prefill_options.cancelled": "a context.Context cancels",
@@ -57,6 +58,7 @@ LEFT_OUT = {
     r"pc_lane|pc_eval|pc_eval_args": "Model.Prefill computes states",
 }
 LEFT_OUT_HEADERS = {
+    "promptcache/grammar.h": "not bound yet",
     "promptcache/task.h": "a goroutine calls Step, and others go on meanwhile; attention is C's",
     "promptcache/attend.h": "attention over memory of a runtime in C",
     "promptcache/bench.h": "for measuring, without promise",

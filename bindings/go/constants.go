@@ -428,12 +428,11 @@ func (v Repair) String() string { return enumString("Repair", v, repairNames) }
 type GenerateFlags uint64
 
 const (
-	// Of a sequence: it keeps its states when it finishes, and can be forked and continued.
+	// of a sequence: finished, it has its states, to go on or be forked
 	GenerateKeep GenerateFlags = 1
 	// of a sequence: for Sequence.Logits
 	GenerateLogits GenerateFlags = 2
-	// Only stop_tokens and stop_strings end a sample, not the model's EOS and the chat template's
-	// stops.
+	// The model's EOS and the stops of the chat template do not end a sample.
 	GenerateIgnoreEnd GenerateFlags = 4
 )
 
@@ -563,8 +562,10 @@ const (
 	FinishCallback Finish = 4
 	// Sequence.Err says which
 	FinishError Finish = 5
-	// ErrCancelled: by `cancelled`, Sequence.Cancel or a deadline
+	// ErrCancelled: `cancelled`, Sequence.Cancel or a deadline
 	FinishCancelled Finish = 6
+	// the answer matches its grammar, which lets nothing more come
+	FinishGrammar Finish = 7
 )
 
 var finishNames = map[Finish]string{
@@ -575,6 +576,7 @@ var finishNames = map[Finish]string{
 	FinishCallback:   "callback",
 	FinishError:      "error",
 	FinishCancelled:  "cancelled",
+	FinishGrammar:    "grammar",
 }
 
 // String says it in words.

@@ -59,7 +59,8 @@ OPTIONS = {
 # Fields that are no keywords: what Python has no use for, and results and arrays that a method
 # takes as arguments of its own.
 LEFT_OUT = {"struct_size", "reserved", "allocator", "parallel_for", "parallel_user", "codecs",
-            "codec_count", "bench", "sampling", "format", "format_size", "types", "embeddings",
+            "codec_count", "bench",
+            "grammar", "sampling", "format", "format_size", "types", "embeddings",
             "logits", "segments", "results", "result_stride", "threshold", "memo_threshold", "pool",
             "blocks", "block_bytes", "block_count", "map_layers", "pages", "q", "out", "lse",
             "rope", "pool_k", "pool_v", "k_scales", "v_scales", "frequency", "slopes", "sinks",

@@ -71,7 +71,7 @@ RESULTS = {
 # Fields that methods take instead, or that the safe crate does not have.
 LEFT_OUT = {
     "pc_context_options": {"allocator"}, "pc_cache_options": {"codecs", "codec_count"},
-    "pc_generate_options": {"bench"}, "pc_embed_options": {"types"},
+    "pc_generate_options": {"bench", "grammar"}, "pc_embed_options": {"types"},
     "pc_prefill_options": {"embeddings", "logits", "segments", "results"},
     "pc_folder_options": {"flags"}, "pc_raw": {"tokens", "relative", "blocks", "block_bytes",
                                                "token_count", "block_count"},

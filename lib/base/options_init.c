@@ -8,6 +8,7 @@
 #include <promptcache/cache.h>
 #include <promptcache/embed.h>
 #include <promptcache/extend.h>
+#include <promptcache/grammar.h>
 #include <promptcache/memo.h>
 #include <promptcache/prompt.h>
 #include <promptcache/sampling.h>
@@ -39,6 +40,8 @@ INIT(pc_prompt_options)
 INIT(pc_part)
 INIT(pc_chat_options)
 INIT(pc_sampling)
+INIT(pc_grammar_options)
+INIT(pc_grammar_ops)
 INIT(pc_generate_options)
 INIT(pc_stats)
 INIT(pc_fork_options)

@@ -63,6 +63,10 @@ pc_status pc__model_can_go_on(const pc_model *model); /* both */
 pc_status pc__model_check_row(const pc_model *model, const float *row, size_t count,
                               const char *what, const char *of, size_t number, int64_t position);
 
+/* A model may have more rows of logits than its tokenizer has tokens; the others are never drawn.
+ * An application's tokenizer is not asked. */
+size_t pc__model_drawn_vocabulary(const pc_model *model);
+
 /* Tokens of a text, in memory of the context's allocator (never NULL on success). */
 pc_status pc__model_tokens(const pc_model *model, const char *text, size_t size, uint64_t flags,
                            int32_t **tokens, size_t *count);

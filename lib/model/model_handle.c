@@ -202,6 +202,13 @@ pc_status pc_detokenize(const pc_model *model, const int32_t *tokens, size_t cou
     return pc__model_status(model, "detokenize", status);
 }
 
+size_t pc__model_drawn_vocabulary(const pc_model *model)
+{
+    size_t rows = (size_t)model->info.vocab;
+    size_t known = model->tokenizer ? pc__tokenizer_count(model->tokenizer) : rows;
+    return known < rows ? known : rows;
+}
+
 pc_status pc__model_tokens(const pc_model *model, const char *text, size_t size, uint64_t flags,
                            int32_t **tokens, size_t *count)
 {

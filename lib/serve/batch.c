@@ -283,16 +283,35 @@ static void note_pass(pc_batch *batch, size_t run, size_t tokens, double seconds
         note_seconds(&batch->token_seconds, (seconds - beside) / (double)tokens);
 }
 
-/* The prompt of this batch that computes the segments which this one is about to compute. */
-static pc_sequence *find_encoder(const step *st, const pc_sequence *s)
+static int computes(const pc_sequence *s, const pc__id *key)
 {
-    for (size_t i = 0; s->cache && i < st->fresh_count; i++) {
-        pc_sequence *other = st->fresh[i];
-        if (other != s && other->cache == s->cache && other->pieces && other->pieces->encoding
-            && pc__id_equal(&other->pieces->call.key, &s->pieces->call.key))
-            return other;
-    }
+    for (size_t i = 0; s->pieces && i < PC__CALLS_AT_ONCE; i++)
+        if (s->pieces->calls[i].encoding && pc__id_equal(&s->pieces->calls[i].call.key, key))
+            return 1;
+    return 0;
+}
+
+/* The other prompt of this batch that computes the segments of this key. */
+static pc_sequence *find_encoder(const step *st, const pc_sequence *s, const pc__id *key)
+{
+    for (size_t i = 0; s->cache && i < st->fresh_count; i++)
+        if (st->fresh[i] != s && st->fresh[i]->cache == s->cache && computes(st->fresh[i], key))
+            return st->fresh[i];
     return NULL;
+}
+
+/* Opens the calls that no other prompt computes. */
+static pc_status open_calls(const step *st, pc_sequence *s, pc_sequence **encoder)
+{
+    for (size_t i = 0; i < PC__CALLS_AT_ONCE; i++) {
+        pc__open_call *c = &s->pieces->calls[i];
+        pc_sequence *other = c->prepared && !c->encoding ? find_encoder(st, s, &c->call.key) : NULL;
+        if (other)
+            *encoder = other;
+        else if (c->prepared && !c->encoding)
+            PC__TRY_RETURN(pc__pieces_open(s->pieces, c));
+    }
+    return PC_OK;
 }
 
 /* What an application's model has encoded at once is taken off the step. */
@@ -316,15 +335,12 @@ static size_t ready_tokens(step *st, pc_sequence *s, pc_sequence **encoder)
     s->pieces->looks_again |= s->pieces->seen != st->batch->encoded;
     s->pieces->seen = st->batch->encoded;
     status = pc__pieces_advance(s->pieces, st->left - st->tokens);
-    if (status == PC_OK && s->pieces->has_call && !s->pieces->encoding
-        && (*encoder = find_encoder(st, s)) != NULL)
-        return 0;
     if (status == PC_AGAIN) {
         st->loads = st->loads ? st->loads : s;
         return 0;
     }
     if (status == PC_OK)
-        status = pc__pieces_open(s->pieces);
+        status = open_calls(st, s, encoder);
     if (status < 0) {
         pc__sequence_fail(s, status);
         return 0;
@@ -335,21 +351,14 @@ static size_t ready_tokens(step *st, pc_sequence *s, pc_sequence **encoder)
     return 0;
 }
 
-/* Marks those whose encode calls are open, before a pass. */
-static void mark_calls(const step *st)
-{
-    for (size_t i = 0; i < st->fresh_count; i++)
-        if (st->fresh[i]->pieces)
-            st->fresh[i]->pieces->was_open = st->fresh[i]->pieces->encoding != NULL;
-}
-
-/* Counts the calls that the pass has ended. A prompt knows its own. */
+/* Counts the encode calls that the pass has ended. A prompt knows its own. */
 static void count_calls(const step *st)
 {
     for (size_t i = 0; i < st->fresh_count; i++) {
         pc__pieces *p = st->fresh[i]->pieces;
-        if (!p || !p->was_open || p->encoding)
+        if (!p || !p->ended_call)
             continue;
+        p->ended_call = 0;
         p->seen += p->seen == st->batch->encoded;
         st->batch->encoded++;
     }
@@ -361,7 +370,7 @@ static void add_piece(step *st, pc_sequence *s)
 {
     pc_sequence *encoder = NULL;
     size_t ready = s->in_pass ? 0 : ready_tokens(st, s, &encoder), most = st->left - st->tokens;
-    if (encoder && !encoder->in_pass) {
+    if (!ready && encoder && !encoder->in_pass) {
         s = encoder;
         ready = ready_tokens(st, s, &encoder);
     }
@@ -396,7 +405,6 @@ static pc_status run_pass(step *st, int first)
         st->any = 1;
     }
     started = pc__now();
-    mark_calls(st);
     status = pc__sequences_step(st->running, st->pieces, st->count, st->logits);
     if (status >= 0 && st->count)
         note_pass(st->batch, run, st->tokens, pc__now() - started);

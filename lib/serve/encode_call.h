@@ -14,6 +14,11 @@ typedef struct pc__encode_call {
     pc_segment **segments; /* [args.range_count] room for the result; those left are unreferenced */
     int stored;            /* 1: in the format in which the model's segments are stored */
     pc__id key;            /* of its first segment */
+    /* Of a gather, whose parts it computes: those of a unit, or [first, end). */
+    struct pc__gather *gather;
+    size_t unit, first, end;
+    double started;
+    int overtaken; /* loads have come meanwhile: it was stopped */
 } pc__encode_call;
 
 /* With room for so much. To be ended, on failure too. */

@@ -248,19 +248,27 @@ pc_status pc__gather_find(pc__gather *g)
 
 pc_status pc__gather_look_again(pc__gather *g)
 {
-    return look_up_ram(g, 1);
+    return g->ops->is_busy && g->ops->is_busy(g) ? PC_AGAIN : look_up_ram(g, 1);
 }
 
 pc_status pc__gather_next(pc__gather *g, size_t most, pc__encode_call *call)
 {
     *call = (pc__encode_call){.tokens = NULL};
-    return misses_any(g) ? g->ops->next(g, most, call) : PC_END;
+    if (!misses_any(g))
+        return PC_END;
+    PC__TRY_RETURN(pc__request_poll(g->request));
+    return g->ops->next(g, most, call);
 }
 
 pc_status pc__gather_take(pc__gather *g, pc__encode_call *call, pc_status status,
                           double token_seconds)
 {
     return g->ops->take(g, call, status, token_seconds);
+}
+
+void pc__gather_drop(pc__gather *g, pc__encode_call *call)
+{
+    g->ops->drop(call);
 }
 
 pc_status pc__gather_compute_next(pc__gather *g, size_t most, size_t *tokens)
@@ -296,20 +304,22 @@ void pc__gather_judge(pc__gather *g)
     g->ops->judge(g);
 }
 
-pc_status pc__gather_start(pc__gather *g)
+void pc__gather_start(pc__gather *g, pc__encode_call *call)
 {
-    g->overtaken = 0;
-    g->started = pc__now();
-    return pc__request_poll(g->request);
+    call->gather = g;
+    call->started = pc__now();
+    call->args.cancelled = pc__gather_must_stop;
+    call->args.cancel_user = call;
 }
 
-/* Loads of the parts under way have come and save more than is left to compute. */
-static int is_overtaken(pc__gather *g)
+/* Loads of the call's parts have come and save more than is left to compute. */
+static int is_overtaken(const pc__encode_call *call)
 {
+    pc__gather *g = call->gather;
     size_t there = 0;
     double saved = 0;
     for (size_t p = 0; g->fetch.pending && p < g->parts; p++) {
-        if (!g->ops->is_under_way(g, p))
+        if (!g->ops->is_under_way(call, p))
             continue;
         if (pc__fetch_is_there(&g->fetch, p)) {
             there++;
@@ -318,13 +328,13 @@ static int is_overtaken(pc__gather *g)
             return 0;
         }
     }
-    return there && (!g->may_split || saved > pc__now() - g->started);
+    return there && (!g->may_split || saved > pc__now() - call->started);
 }
 
 /* Asked by the model now and then. */
 int32_t pc__gather_must_stop(void *user)
 {
-    pc__gather *g = user;
-    g->overtaken |= is_overtaken(g);
-    return g->overtaken || pc__request_must_stop(g->request);
+    pc__encode_call *call = user;
+    call->overtaken |= is_overtaken(call);
+    return call->overtaken || pc__request_must_stop(call->gather->request);
 }

@@ -27,15 +27,19 @@ void pc__gather_wait(pc__gather *gather);
 pc_status pc__gather_compute(pc__gather *gather);
 /* One call of it, of so many tokens; PC_END: no part is missing. */
 pc_status pc__gather_compute_next(pc__gather *gather, size_t most, size_t *tokens);
-/* The same in single calls. The next one, which asks pc__gather_must_stop and is to be ended, of
- * about `most` tokens where it can be shorter; PC_END: no part is missing. Then what became of it,
- * with the seconds of a token: an error, unless loads have overtaken it, is returned. */
+/* The same in single calls, several of which may be under way. The next one, which stays where it
+ * is, asks pc__gather_must_stop and is to be ended, of about `most` tokens where it can be shorter;
+ * PC_END: no part is missing; PC_AGAIN: those that are missing wait for calls under way. Then what
+ * became of it, with the seconds of a token: an error, unless loads have overtaken it, is returned;
+ * or it is dropped: it was not computed. */
 pc_status pc__gather_next(pc__gather *gather, size_t most, pc__encode_call *call);
 pc_status pc__gather_take(pc__gather *gather, pc__encode_call *call, pc_status status,
                           double token_seconds);
-/* Whether the call under way is to be given up: the `cancelled` of its arguments. */
-int32_t pc__gather_must_stop(void *gather);
-/* Looks up in RAM what is still missing: another request may have stored it. */
+void pc__gather_drop(pc__gather *gather, pc__encode_call *call);
+/* Whether a call under way is to be given up: the `cancelled` of its arguments. */
+int32_t pc__gather_must_stop(void *call);
+/* Looks up in RAM what is still missing: another request may have stored it. PC_AGAIN: it did not,
+ * because a call under way counts on what is missing. */
 pc_status pc__gather_look_again(pc__gather *gather);
 /* At the end: exactness, and why parts were not reused. */
 void pc__gather_judge(pc__gather *gather);

@@ -22,7 +22,7 @@ typedef struct exact_gather {
     uint32_t *reasons;   /* [parts] PC_REASON_… why it was not reused */
     size_t kept_tokens;  /* of all kept parts */
     double token_cost;   /* seconds, as expected; 0: unknown */
-    size_t first, end;   /* parts of the call under way */
+    int going;           /* a call is under way: later ones see what it computes */
     double call_seconds; /* a token, of the last call */
 } exact_gather;
 
@@ -222,16 +222,15 @@ static size_t call_end(const exact_gather *e, size_t first, size_t most)
     return p;
 }
 
-static int is_under_way(const pc__gather *g, size_t p)
+static int is_under_way(const pc__encode_call *call, size_t p)
 {
-    const exact_gather *e = (const exact_gather *)g;
-    return p >= e->first && p < e->end && pc__gather_is_missing(g, p);
+    return p >= call->first && p < call->end && pc__gather_is_missing(call->gather, p);
 }
 
 /* A given segment may stand before a token of the call wherever its part is listed. */
-static int is_seen(const exact_gather *e, size_t p)
+static int is_seen(const exact_gather *e, const pc__encode_call *call, size_t p)
 {
-    return e->base.request->parts[p].segment && (p < e->end || !needs(&e->base, p));
+    return e->base.request->parts[p].segment && (p < call->end || !needs(&e->base, p));
 }
 
 static void fill_call(const exact_gather *e, pc__encode_call *call)
@@ -239,37 +238,49 @@ static void fill_call(const exact_gather *e, pc__encode_call *call)
     const pc__request *r = e->base.request;
     for (size_t p = 0; p < r->prompt->part_count; p++) {
         const pc__prompt_part *part = part_at(e, p);
-        if (is_seen(e, p))
+        if (is_seen(e, call, p))
             pc__encode_call_see(call, r->parts[p].segment, part->start);
-        else if (p >= e->first && p < e->end && part->count)
+        else if (p >= call->first && p < call->end && part->count)
             pc__encode_call_add(call, part->tokens, part->count, part->start, 1);
     }
     call->args.rope_regime_length = r->regime.length;
     call->args.adapter = r->options->adapter;
     call->args.tag = r->options->tag;
-    call->args.cancelled = pc__gather_must_stop;
-    call->args.cancel_user = (void *)(uintptr_t)e;
 }
 
 static pc_status next_call(pc__gather *g, size_t most, pc__encode_call *call)
 {
     exact_gather *e = (exact_gather *)g;
     const pc__request *r = g->request;
-    size_t p = 0;
+    size_t first = 0, end;
+    if (e->going)
+        return PC_AGAIN;
     pc__gather_load_all(g);
-    while (p < g->parts && !pc__gather_is_missing(g, p))
-        p++;
-    if (p == g->parts)
+    while (first < g->parts && !pc__gather_is_missing(g, first))
+        first++;
+    if (first == g->parts)
         return PC_END;
-    e->first = p;
-    e->end = call_end(e, p, most);
-    PC__TRY_RETURN(pc__gather_start(g));
-    PC__TRY_RETURN(pc__encode_call_init(call, &r->model->context->mem, r->tokens, e->end - e->first,
+    end = call_end(e, first, most);
+    PC__TRY_RETURN(pc__encode_call_init(call, &r->model->context->mem, r->tokens, end - first,
                                         r->prompt->part_count));
+    call->first = first;
+    call->end = end;
     fill_call(e, call);
     call->stored = !pc__request_is_fresh(r);
-    call->key = r->parts[p].key;
+    call->key = r->parts[first].key;
+    pc__gather_start(g, call);
+    e->going = 1;
     return PC_OK;
+}
+
+static void drop_call(pc__encode_call *call)
+{
+    ((exact_gather *)call->gather)->going = 0;
+}
+
+static int is_busy(const pc__gather *g)
+{
+    return ((const exact_gather *)g)->going;
 }
 
 /* Of a prompt without PML, or new text. */
@@ -301,9 +312,9 @@ static pc_status store_part(exact_gather *e, size_t p)
     return status;
 }
 
-static pc_status store_parts(exact_gather *e)
+static pc_status store_parts(exact_gather *e, const pc__encode_call *call)
 {
-    for (size_t p = e->first; e->base.cache && p < e->end; p++) {
+    for (size_t p = call->first; e->base.cache && p < call->end; p++) {
         if (!is_kept(&e->base, p) || e->base.request->parts[p].hit)
             continue;
         if (e->reasons[p] == PC_REASON_NONE)
@@ -318,15 +329,16 @@ static pc_status take_call(pc__gather *g, pc__encode_call *call, pc_status statu
                            double token_seconds)
 {
     exact_gather *e = (exact_gather *)g;
+    drop_call(call);
     if (status < 0)
-        return g->overtaken ? PC_OK : status;
+        return call->overtaken ? PC_OK : status;
     e->call_seconds = token_seconds;
-    for (size_t p = e->first, made = 0; p < e->end; p++)
+    for (size_t p = call->first, made = 0; p < call->end; p++)
         if (pc__gather_is_missing(g, p)) {
             g->request->parts[p].segment = call->segments[made];
             call->segments[made++] = NULL;
         }
-    return store_parts(e);
+    return store_parts(e, call);
 }
 
 static void judge_exact(pc__gather *g)
@@ -360,6 +372,8 @@ const pc__gather_ops pc__gather_exact_ops = {
     .cost = part_cost,
     .is_under_way = is_under_way,
     .next = next_call,
+    .drop = drop_call,
+    .is_busy = is_busy,
     .take = take_call,
     .judge = judge_exact,
     .free = free_exact,
@@ -376,6 +390,8 @@ const pc__gather_ops pc__gather_new_text_ops = {
     .cost = part_cost,
     .is_under_way = is_under_way,
     .next = next_call,
+    .drop = drop_call,
+    .is_busy = is_busy,
     .take = take_call,
     .free = free_exact,
 };

@@ -20,10 +20,13 @@ typedef struct pc__gather_ops {
     /* Seconds that computing the part should take. */
     double (*cost)(pc__gather *gather, size_t part);
     void (*loaded)(pc__gather *gather, size_t part); /* a load has brought it. NULL: nothing */
-    /* The part is being computed. */
-    int (*is_under_way)(const pc__gather *gather, size_t part);
-    /* pc__gather_next, when some part is missing, and pc__gather_take. */
+    /* The call computes the part. */
+    int (*is_under_way)(const pc__encode_call *call, size_t part);
+    /* pc__gather_next, when some part is missing, pc__gather_drop and pc__gather_take. */
     pc_status (*next)(pc__gather *gather, size_t most, pc__encode_call *call);
+    void (*drop)(pc__encode_call *call);
+    /* 1: the call under way counts on the parts that are missing now. NULL: none does */
+    int (*is_busy)(const pc__gather *gather);
     pc_status (*take)(pc__gather *gather, pc__encode_call *call, pc_status status,
                       double token_seconds);
     void (*judge)(pc__gather *gather);
@@ -37,11 +40,9 @@ struct pc__gather {
     pc_cache *cache; /* NULL: nothing is looked up or stored */
     size_t parts;    /* [0, parts) may need a segment */
     pc__fetch fetch; /* by part */
-    /* Of the computation under way: it may end early for some of its parts, if their loads save
-     * more than has been spent on it; otherwise only for all of them. */
+    /* A call under way may end early for some of its parts, if their loads save more than has been
+     * spent on it; otherwise only for all of them. */
     int may_split;
-    double started;
-    int overtaken; /* loads have come meanwhile: it was stopped */
 };
 
 extern const pc__gather_ops pc__gather_exact_ops, pc__gather_units_ops, pc__gather_new_text_ops;
@@ -51,7 +52,7 @@ int pc__gather_is_missing(const pc__gather *gather, size_t part);
 /* Gives the part the segment that its load has brought. */
 void pc__gather_load(pc__gather *gather, size_t part);
 void pc__gather_load_all(pc__gather *gather);
-/* Before each computation: PC_ERR_CANCELLED. */
-pc_status pc__gather_start(pc__gather *gather);
+/* A call is prepared. */
+void pc__gather_start(pc__gather *gather, pc__encode_call *call);
 
 #endif

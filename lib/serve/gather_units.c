@@ -1,5 +1,7 @@
 /* Segments for the modes in which a module's states do not depend on the prompt. Missing parts are
  * computed from the last to the first. Loads come in the other order, so that the two meet. */
+#include <string.h>
+
 #include "serve/gather_internal.h"
 #include "serve/unit_encode.h"
 
@@ -7,7 +9,7 @@ typedef struct units_gather {
     pc__gather base;
     pc__unit_work work;
     size_t *leaf;   /* [parts] PC__NO_LEAF: it needs no segment */
-    size_t unit;    /* that is being computed */
+    uint8_t *going; /* [units] a call for it is under way */
     int scaffolded; /* the states of some part come from a scaffold set */
 } units_gather;
 
@@ -41,10 +43,9 @@ static pc_status name_leaves(pc__gather *g)
     PC__TRY_RETURN(pc__unit_work_init(&u->work, r->prompt->schema, g->cache, r->options->encoding,
                                       &r->regime, &owners));
     u->work.tag = r->options->tag;
-    u->work.cancelled = pc__gather_must_stop;
-    u->work.cancel_user = u;
     u->leaf = pc__calloc(&r->model->context->mem, g->parts, sizeof *u->leaf);
-    if (!u->leaf)
+    u->going = pc__calloc(&r->model->context->mem, u->work.recipe->unit_count, sizeof *u->going);
+    if (!u->leaf || !u->going)
         return PC_ERR_NOMEM;
     for (size_t p = 0; p < g->parts; p++) {
         const pc__prompt_part *part = &r->prompt->parts[p];
@@ -104,10 +105,10 @@ static pc_status share_hits(pc__gather *g)
     return PC_OK;
 }
 
-static int is_under_way(const pc__gather *g, size_t p)
+static int is_under_way(const pc__encode_call *call, size_t p)
 {
-    const units_gather *u = (const units_gather *)g;
-    return pc__gather_is_missing(g, p) && unit_of(u, p) == u->unit;
+    const units_gather *u = (const units_gather *)call->gather;
+    return pc__gather_is_missing(call->gather, p) && unit_of(u, p) == call->unit;
 }
 
 /* Gives the part its segment, if that is made. */
@@ -124,7 +125,7 @@ static int settle_part(units_gather *u, size_t p)
     return 1;
 }
 
-/* The texts that other units see come first. SIZE_MAX: none is missing. */
+/* The texts that other units see come first. SIZE_MAX: none is missing, or being computed. */
 static size_t next_part(const units_gather *u)
 {
     const pc__gather *g = &u->base;
@@ -132,23 +133,39 @@ static size_t next_part(const units_gather *u)
         if (u->work.recipe->has_lead && pc__gather_is_missing(g, p) && !unit_of(u, p))
             return p;
     for (size_t p = g->parts; p--;)
-        if (pc__gather_is_missing(g, p))
+        if (pc__gather_is_missing(g, p) && !u->going[unit_of(u, p)])
             return p;
     return SIZE_MAX;
 }
 
+static int any_going(const units_gather *u)
+{
+    return memchr(u->going, 1, u->work.recipe->unit_count) != NULL;
+}
+
 static pc_status next_call(pc__gather *g, size_t most, pc__encode_call *call)
 {
-    (void)most; /* a unit is computed as a whole */
     units_gather *u = (units_gather *)g;
+    size_t unit;
+    (void)most; /* a unit is computed as a whole */
     for (size_t p; (p = next_part(u)) != SIZE_MAX;) {
+        if (u->work.recipe->has_lead && u->going[0])
+            return PC_AGAIN;
         pc__gather_load(g, p);
         if (!pc__gather_is_missing(g, p) || settle_part(u, p))
             continue;
-        PC__TRY_RETURN(pc__gather_start(g));
-        return pc__unit_prepare(&u->work, unit_of(u, p), call, &u->unit);
+        PC__TRY_RETURN(pc__unit_prepare(&u->work, unit_of(u, p), call, &unit));
+        call->unit = unit;
+        u->going[unit] = 1;
+        pc__gather_start(g, call);
+        return PC_OK;
     }
-    return PC_END;
+    return any_going(u) ? PC_AGAIN : PC_END;
+}
+
+static void drop_call(pc__encode_call *call)
+{
+    ((units_gather *)call->gather)->going[call->unit] = 0;
 }
 
 /* An overtaken call counts if the model has finished it all the same. */
@@ -156,16 +173,17 @@ static pc_status take_call(pc__gather *g, pc__encode_call *call, pc_status statu
                            double token_seconds)
 {
     units_gather *u = (units_gather *)g;
+    drop_call(call);
     if (status >= 0)
-        status = pc__unit_take(&u->work, u->unit, call, token_seconds);
+        status = pc__unit_take(&u->work, call->unit, call, token_seconds);
     else
-        status = pc__unit_failed(&u->work, u->unit, status);
-    if (g->overtaken)
+        status = pc__unit_failed(&u->work, call->unit, status);
+    if (call->overtaken)
         pc__gather_load_all(g);
     for (size_t p = 0; p < g->parts; p++)
-        if (is_under_way(g, p) && !settle_part(u, p))
+        if (is_under_way(call, p) && !settle_part(u, p))
             return status;
-    return g->overtaken ? PC_OK : status;
+    return call->overtaken ? PC_OK : status;
 }
 
 /* Whether the part's states saw exactly what stands before it in this prompt, item by item. Then
@@ -207,6 +225,7 @@ static void free_units(pc__gather *g)
     units_gather *u = (units_gather *)g;
     pc__unit_work_end(&u->work);
     pc__free(&g->request->model->context->mem, u->leaf);
+    pc__free(&g->request->model->context->mem, u->going);
 }
 
 const pc__gather_ops pc__gather_units_ops = {
@@ -220,6 +239,7 @@ const pc__gather_ops pc__gather_units_ops = {
     .loaded = share_segment,
     .is_under_way = is_under_way,
     .next = next_call,
+    .drop = drop_call,
     .take = take_call,
     .judge = judge_units,
     .free = free_units,

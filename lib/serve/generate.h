@@ -9,8 +9,8 @@
 #include "model/model.h"
 
 typedef struct pc__generation {
-    /* owns its arrays and its reference to the memo; has the stops of the chat template and the
-     * model's EOS too */
+    /* owns its arrays and its references to memo and grammar; has the stops of the chat template
+     * and the model's EOS too */
     pc_generate_options options; /* options.sampling is NULL: */
     pc_sampling sampling;        /* as read; what draws has its copy (sampler.h) */
     pc_bench_options bench;      /* zeros: nothing is measured; options.bench is NULL */

@@ -10,6 +10,7 @@
 #include "base/options.h"
 #include "memo/memo.h"
 #include "model/model_states.h"
+#include "serve/grammar.h"
 #include "serve/logprobs.h"
 #include "serve/request_tenants.h"
 #include "serve/sampler.h"
@@ -89,6 +90,8 @@ static pc_status check_for_model(const pc_generate_options *o, const pc_model *m
             call);
     if (o->memo && !pc__model_is_native(model))
         return pc__fail(PC_ERR_UNSUPPORTED, "%s: a memo is for models that we run ourselves", call);
+    if (o->grammar)
+        PC__TRY_RETURN(pc__grammar_check_model(o->grammar, model, call));
     return o->memo ? pc__memo_check_model(o->memo, model) : PC_OK;
 }
 
@@ -172,6 +175,7 @@ static pc_status copy_options(pc__generation *g, const pc_model *model,
 {
     pc_status status;
     g->options = *o;
+    g->options.grammar = o->grammar ? pc__grammar_ref(o->grammar) : NULL;
     status = copy_stops(g, model, o, chat);
     if (status >= 0)
         status = copy_owners(g, model, o);
@@ -360,6 +364,7 @@ void pc__generation_drop_memo(pc__generation *g)
 void pc__generation_end(pc__generation *g, const pc_allocator *mem)
 {
     pc__generation_drop_memo(g);
+    pc_grammar_free((pc_grammar *)(uintptr_t)g->options.grammar);
     for (size_t i = 0; g->strings && i < g->options.stop_string_count; i++)
         pc__free(mem, g->strings[i]);
     pc__free(mem, g->strings);

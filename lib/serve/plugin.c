@@ -13,7 +13,8 @@ typedef struct plugin {
 static const plugin plugins[] = {{"onednn", PC__PLUGIN_ONEDNN},
                                  {"faiss", PC__PLUGIN_FAISS},
                                  {"remote", PC__PLUGIN_REMOTE},
-                                 {"cuda", PC__PLUGIN_CUDA}};
+                                 {"cuda", PC__PLUGIN_CUDA},
+                                 {"xgrammar", PC__PLUGIN_XGRAMMAR}};
 
 pc_status pc_plugin_get(size_t index, pc_plugin_info *info)
 {

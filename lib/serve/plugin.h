@@ -25,6 +25,11 @@ extern const pc__module *const pc__linked_remote;
 #else
 #define PC__PLUGIN_REMOTE NULL
 #endif
+#if defined(PC_HAVE_XGRAMMAR)
+#define PC__PLUGIN_XGRAMMAR &pc__never_linked
+#else
+#define PC__PLUGIN_XGRAMMAR NULL
+#endif
 #if defined(PC_HAVE_CUDA)
 #define PC__PLUGIN_CUDA &pc__never_linked
 #else

@@ -238,15 +238,17 @@ failed:
     return status;
 }
 
-static void end_call(pc__pieces *p)
+static void end_call(pc__pieces *p, pc__open_call *c)
 {
-    const pc_allocator *mem = &p->request.model->context->mem;
-    pc__encoding_close(p->encoding, NULL);
-    p->encoding = NULL;
-    if (p->has_call)
-        pc__encode_call_end(&p->call, mem);
-    p->has_call = 0;
-    p->call_seconds = 0;
+    pc__encoding_close(c->encoding, NULL);
+    pc__encode_call_end(&c->call, &p->request.model->context->mem);
+    *c = (pc__open_call){.prepared = 0};
+}
+
+static void drop_call(pc__pieces *p, pc__open_call *c)
+{
+    pc__gather_drop(p->gather, &c->call);
+    end_call(p, c);
 }
 
 void pc__pieces_free(pc__pieces *p)
@@ -255,7 +257,9 @@ void pc__pieces_free(pc__pieces *p)
         return;
     const pc_model *model = p->request.prompt->model;
     const pc_allocator mem = model->context->mem;
-    end_call(p);
+    for (size_t i = 0; i < PC__CALLS_AT_ONCE; i++)
+        if (p->calls[i].prepared)
+            end_call(p, &p->calls[i]);
     pc__gather_free(p->gather);
     pc__assembly_end(&p->assembly, &mem);
     pc__placed_prompt_end(&p->out, model);
@@ -322,54 +326,74 @@ static pc_status encode_at_once(pc__pieces *p)
     return status;
 }
 
-static pc_status prepare_call(pc__pieces *p)
+/* Prepares as many calls as have room. PC_OK: some are prepared or open. */
+static pc_status prepare_calls(pc__pieces *p)
 {
+    pc_status status = PC_OK;
+    int any = 0;
     if (!pc__model_is_native(p->request.model))
         return encode_at_once(p);
     if (p->looks_again)
-        PC__TRY_RETURN(pc__gather_look_again(p->gather));
-    p->looks_again = 0;
-    p->has_call = 1;
-    pc_status status = pc__gather_next(p->gather, SIZE_MAX, &p->call);
-    if (status == PC_OK)
+        status = pc__gather_look_again(p->gather);
+    if (status < 0)
         return status;
-    end_call(p);
+    p->looks_again = status == PC_AGAIN;
+    status = PC_OK;
+    for (size_t i = 0; i < PC__CALLS_AT_ONCE; i++) {
+        pc__open_call *c = &p->calls[i];
+        if (!c->prepared && status == PC_OK) {
+            status = pc__gather_next(p->gather, SIZE_MAX, &c->call);
+            c->prepared = status == PC_OK;
+            if (!c->prepared)
+                end_call(p, c);
+        }
+        any |= c->prepared;
+    }
+    return status < 0 || !any ? status : PC_OK;
+}
+
+/* Loads have overtaken the call, which is under way. */
+static pc_status give_up_call(pc__pieces *p, pc__open_call *c)
+{
+    pc_status status = pc__gather_take(p->gather, &c->call, PC_ERR_CANCELLED, 0);
+    end_call(p, c);
     return status;
 }
 
-/* Loads have overtaken the call that is under way. */
-static pc_status give_up_call(pc__pieces *p)
+/* Ends those that loads have overtaken, and those that were prepared without what is there now. */
+static pc_status end_stale_calls(pc__pieces *p)
 {
-    pc_status status = pc__gather_take(p->gather, &p->call, PC_ERR_CANCELLED, 0);
-    end_call(p);
-    return status;
+    for (size_t i = 0; i < PC__CALLS_AT_ONCE; i++) {
+        pc__open_call *c = &p->calls[i];
+        if (c->encoding && pc__gather_must_stop(&c->call))
+            PC__TRY_RETURN(give_up_call(p, c));
+        else if (c->prepared && !c->encoding && p->looks_again)
+            drop_call(p, c);
+    }
+    return PC_OK;
 }
 
 pc_status pc__pieces_advance(pc__pieces *p, size_t most)
 {
-    pc_status status = PC_OK;
+    pc_status status;
     p->most = most;
-    PC__TRY_RETURN(pc__request_poll(&p->request));
-    if (p->encoding && pc__gather_must_stop(p->gather))
-        PC__TRY_RETURN(give_up_call(p));
-    if (p->looks_again && !p->encoding)
-        end_call(p); /* it was prepared without what is there now */
     p->at_once = 0;
-    while (!p->has_call && !p->at_once && p->stage != PC__PIECES_ROWS && status >= 0) {
+    PC__TRY_RETURN(pc__request_poll(&p->request));
+    PC__TRY_RETURN(end_stale_calls(p));
+    while (p->stage != PC__PIECES_ROWS) {
         if (p->stage == PC__PIECES_FIND) {
-            status = begin_gather(p);
-        } else if (p->loads && pc__gather_waits(p->gather)) {
-            return PC_AGAIN;
-        } else {
-            p->loads = 0;
-            status = prepare_call(p);
-            if (status == PC_END)
-                status = next_stage(p);
+            PC__TRY_RETURN(begin_gather(p));
+            continue;
         }
+        if (p->loads && pc__gather_waits(p->gather))
+            return PC_AGAIN;
+        p->loads = 0;
+        status = prepare_calls(p);
+        if (status <= PC_OK)
+            return status;
+        PC__TRY_RETURN(next_stage(p));
     }
-    if (status < 0)
-        return status;
-    return p->has_call || p->at_once || pc__assembly_left(&p->assembly) ? PC_OK : PC_END;
+    return pc__assembly_left(&p->assembly) ? PC_OK : PC_END;
 }
 
 void pc__pieces_await_loads(pc__pieces *p)
@@ -378,51 +402,81 @@ void pc__pieces_await_loads(pc__pieces *p)
     p->loads = 0;
 }
 
-pc_status pc__pieces_open(pc__pieces *p)
+pc_status pc__pieces_open(pc__pieces *p, pc__open_call *c)
 {
-    if (!p->has_call || p->encoding)
-        return PC_OK;
-    return pc__call_encode_open(p->request.model, &p->call.args, &p->encoding);
+    return pc__call_encode_open(p->request.model, &c->call.args, &c->encoding);
+}
+
+static size_t left_of(const pc__open_call *c)
+{
+    return c->encoding ? pc__encoding_left(c->encoding) : 0;
 }
 
 size_t pc__pieces_done(const pc__pieces *p)
 {
-    if (p->encoding)
-        return p->call.args.count - pc__encoding_left(p->encoding);
-    return p->stage == PC__PIECES_ROWS ? p->assembly.computed : 0;
+    size_t done = 0;
+    for (size_t i = 0; i < PC__CALLS_AT_ONCE; i++)
+        done += p->calls[i].encoding ? p->calls[i].call.args.count - left_of(&p->calls[i]) : 0;
+    return p->stage == PC__PIECES_ROWS ? p->assembly.computed : done;
 }
 
 size_t pc__pieces_left(const pc__pieces *p)
 {
-    return p->encoding ? pc__encoding_left(p->encoding) : pc__assembly_left(&p->assembly);
+    size_t left = 0;
+    for (size_t i = 0; i < PC__CALLS_AT_ONCE; i++)
+        left += left_of(&p->calls[i]);
+    return p->stage == PC__PIECES_ROWS ? pc__assembly_left(&p->assembly) : left;
 }
 
-static pc_status take_encoded(pc__pieces *p)
+size_t pc__pieces_give(pc__pieces *p, size_t count, pc__encode_piece *to)
 {
-    pc__encoding *encoding = p->encoding;
+    size_t pieces = 0;
+    for (size_t i = 0; i < PC__CALLS_AT_ONCE; i++) {
+        pc__open_call *c = &p->calls[i];
+        size_t left = left_of(c);
+        c->given = left < count ? left : count;
+        count -= c->given;
+        if (c->given)
+            to[pieces++] = (pc__encode_piece){c->encoding, c->given};
+    }
+    return pieces;
+}
+
+static pc_status take_encoded(pc__pieces *p, pc__open_call *c)
+{
+    pc__encoding *encoding = c->encoding;
     pc_status status;
-    p->encoding = NULL;
-    status = pc__call_encode_end(p->request.model, p->request.cache, encoding, &p->call.args,
-                                 p->call.stored, p->call.segments, p->call_seconds);
-    status = pc__gather_take(p->gather, &p->call, status,
-                             p->call_seconds / (double)p->call.args.count);
-    end_call(p);
+    c->encoding = NULL;
+    p->ended_call = 1;
+    status = pc__call_encode_end(p->request.model, p->request.cache, encoding, &c->call.args,
+                                 c->call.stored, c->call.segments, c->seconds);
+    status = pc__gather_take(p->gather, &c->call, status, c->seconds / (double)c->call.args.count);
+    end_call(p, c);
     return status;
+}
+
+static pc_status calls_computed(pc__pieces *p, double token_seconds)
+{
+    for (size_t i = 0; i < PC__CALLS_AT_ONCE; i++) {
+        pc__open_call *c = &p->calls[i];
+        c->seconds += token_seconds * (double)c->given;
+        if (c->given && !left_of(c))
+            PC__TRY_RETURN(take_encoded(p, c));
+        c->given = 0;
+    }
+    return PC_OK;
 }
 
 pc_status pc__pieces_computed(pc__pieces *p, size_t count, double seconds)
 {
+    pc_stats *stats = &p->request.stats;
     if (p->stage == PC__PIECES_ROWS) {
         p->assembly.computed += count;
-        p->request.stats.seconds_prefill += seconds;
+        stats->seconds_prefill += seconds;
         return PC_OK;
     }
-    p->call_seconds += seconds;
-    if (p->stage == PC__PIECES_TEXT)
-        p->request.stats.seconds_prefill += seconds;
-    else
-        p->request.stats.seconds_encode += seconds;
-    return pc__encoding_left(p->encoding) ? PC_OK : take_encoded(p);
+    *(p->stage == PC__PIECES_TEXT ? &stats->seconds_prefill : &stats->seconds_encode) += seconds;
+    return calls_computed(p, seconds / (double)count);
 }
 
 void pc__pieces_finish(pc__pieces *p, pc__placed_prompt *out)

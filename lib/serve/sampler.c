@@ -603,8 +603,9 @@ static int32_t draw_token(pc__sampler *s, const float *logits, float most)
 
 static pc_status nothing_left(void)
 {
-    return pc__fail(PC_ERR_INVALID, "sampling: no token is left that may be drawn: biases, "
-                                    "on_logits and min_tokens together forbid all of them");
+    return pc__fail(PC_ERR_INVALID,
+                    "sampling: no token is left that may be drawn: biases, on_logits, the grammar "
+                    "and min_tokens together forbid all of them");
 }
 
 static pc_status infinite(int32_t token)

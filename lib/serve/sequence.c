@@ -36,15 +36,6 @@ static void start_regime(pc_sequence *s)
         s->regime = pc__regime_for_length(s->model, length, 0);
 }
 
-/* A model may have more rows of logits than its tokenizer has tokens; the others are never sampled.
- * An application's tokenizer is not asked. */
-static size_t drawn_vocabulary(const pc_model *model)
-{
-    size_t rows = (size_t)model->info.vocab;
-    size_t known = model->tokenizer ? pc__tokenizer_count(model->tokenizer) : rows;
-    return known < rows ? known : rows;
-}
-
 /* Owns the options on success. */
 pc_status pc__sequence_make(pc_sequence **out, const pc_prompt *prompt, pc_cache *cache,
                             pc__generation *generation)
@@ -69,7 +60,9 @@ pc_status pc__sequence_make(pc_sequence **out, const pc_prompt *prompt, pc_cache
     }
     if (s->counter && make_logits(&s->logits, s, &generation->options) >= 0)
         status = pc__sampler_init(&s->sampler, s->mem, &generation->sampling, 0,
-                                  drawn_vocabulary(s->model));
+                                  pc__model_drawn_vocabulary(s->model));
+    if (status >= 0)
+        status = pc__guide_start(&s->guide, s->mem, generation->options.grammar, 0);
     if (status < 0) {
         pc_sequence_free(s);
         return status;
@@ -128,6 +121,7 @@ void pc__sequence_unref(pc_sequence *s)
     pc__pieces_free(s->pieces);
     pc__placed_prompt_end(&s->placed, s->model);
     pc__sampler_end(&s->sampler);
+    pc__guide_end(&s->guide);
     pc__stream_end(&s->text);
     pc__generation_end(&s->generation, s->mem);
     sample_counter_unref(s->mem, s->counter);
@@ -217,7 +211,7 @@ pc_status pc__sequence_describe(pc_sequence *s, pc__draw *draw)
 {
     const pc_generate_options *o = &s->generation.options;
     pc_status status;
-    if (o->on_logits || o->flags & PC_GENERATE_LOGITS)
+    if (o->on_logits || o->grammar || o->flags & PC_GENERATE_LOGITS)
         return PC_MISS;
     forbid_end(s);
     status = pc__sampler_describe(&s->sampler, draw);
@@ -377,12 +371,15 @@ int pc__sequence_is_full(const pc_sequence *s)
     return s->pending && s->placed.next_position + (int64_t)s->pending > pc__sequence_limit(s);
 }
 
-static uint32_t reason_to_end(const pc_sequence *s, int32_t token, int stopped)
+static uint32_t reason_to_end(pc_sequence *s, int32_t token, int stopped)
 {
     if (stopped)
         return PC_FINISH_STOP_STRING;
     if (pc__generation_stops(&s->generation, token))
         return PC_FINISH_STOP_TOKEN;
+    /* one that cannot be looked at is looked at again before the next draw, which fails then */
+    if (pc__guide_look(&s->guide, &s->generation) >= 0 && s->guide.closed)
+        return PC_FINISH_GRAMMAR;
     if (s->count - s->turn >= s->generation.options.max_tokens || pc__sequence_is_full(s))
         return PC_FINISH_LENGTH;
     return PC_FINISH_NONE;
@@ -407,7 +404,7 @@ static pc_status check_logits(const pc_sequence *s, const float *logits, size_t 
                                position);
 }
 
-/* PC_END: on_logits wants no token. */
+/* PC_END: on_logits wants no token, or the grammar lets none come. */
 static pc_status choose_token(pc_sequence *s, float *logits, const pc__drawn *drawn, int32_t *token)
 {
     pc_status status;
@@ -416,9 +413,11 @@ static pc_status choose_token(pc_sequence *s, float *logits, const pc__drawn *dr
     if (drawn)
         return pc__sampler_take(&s->sampler, drawn, token);
     PC__TRY_RETURN(check_logits(s, logits, s->sampler.vocab));
-    status = pc__sequence_ask_logits(s, logits);
+    PC__TRY_RETURN(pc__guide_look(&s->guide, &s->generation));
+    status = s->guide.closed ? PC_END : pc__sequence_ask_logits(s, logits);
     if (status != PC_OK)
         return status;
+    PC__TRY_RETURN(pc__guide_mask(&s->guide, &s->generation, logits));
     forbid_end(s);
     return pc__sampler_draw(&s->sampler, logits, token);
 }
@@ -438,9 +437,10 @@ static pc_status draw_token(pc_sequence *s, float *logits, const pc__drawn *draw
     s->tokens[s->count] = token;
     if (pc__generation_stops(&s->generation, token))
         return PC_OK;
-    return pc__stream_add(&s->text, s->tokens + s->turn, s->count + 1 - s->turn, o->stop_strings,
-                          pc__generation_stop_strings(&s->generation, s->count + 1 - s->turn),
-                          stopped);
+    PC__TRY_RETURN(pc__stream_add(
+        &s->text, s->tokens + s->turn, s->count + 1 - s->turn, o->stop_strings,
+        pc__generation_stop_strings(&s->generation, s->count + 1 - s->turn), stopped));
+    return pc__guide_accept(&s->guide, token); /* last: it is not taken back */
 }
 
 /* The step has failed, or was stopped, behind the model's: as if its rows had not been computed.
@@ -510,7 +510,7 @@ void pc__sequence_sample(pc_sequence *s, float *logits, const pc__drawn *drawn)
     if (status == PC_END) {
         take_back(s, &sampler, &text);
         pc__stream_flush(&s->text);
-        end_sequence(s, PC_FINISH_CALLBACK);
+        end_sequence(s, s->guide.closed ? PC_FINISH_GRAMMAR : PC_FINISH_CALLBACK);
         give_text(s, text.final);
         return;
     }
@@ -553,6 +553,7 @@ pc_status pc__sequence_copy(pc_sequence **out, pc_sequence *from, const pc_sampl
     to->placed = (pc__placed_prompt){.sequence = NULL};
     to->pieces = NULL;
     to->sampler = (pc__sampler){.mem = NULL};
+    to->guide = (pc__guide){.mem = NULL};
     to->text = (pc__text_stream){.model = NULL};
     to->tokens = NULL;
     to->logits = NULL;
@@ -572,8 +573,9 @@ pc_status pc__sequence_copy(pc_sequence **out, pc_sequence *from, const pc_sampl
     PC__TRY(pc__placed_prompt_fork(&to->placed, &from->placed, from->model, from->cache), fail);
     to->sample = atomic_fetch_add_explicit(&to->counter->next, 1, memory_order_relaxed);
     PC__TRY(pc__sampler_init(&to->sampler, to->mem, sampling ? sampling : &from->sampler.options,
-                             sampling ? 0 : to->sample, drawn_vocabulary(to->model)),
+                             sampling ? 0 : to->sample, pc__model_drawn_vocabulary(to->model)),
             fail);
+    PC__TRY(pc__guide_copy(&to->guide, &from->guide), fail);
     PC__TRY(pc__sampler_replay(&to->sampler, &from->sampler), fail);
     *out = to;
     return PC_OK;
@@ -619,21 +621,41 @@ static void use_options(pc_sequence *s, pc__generation *generation, pc__sampler 
         start_regime(s);
 }
 
+/* The guide for other options: its own goes on with the same grammar. */
+static pc_status make_guide(pc__guide *out, const pc_sequence *s, const pc_grammar *grammar)
+{
+    memset(out, 0, sizeof *out);
+    return s->guide.grammar == grammar ? PC_OK : pc__guide_start(out, s->mem, grammar, s->count);
+}
+
+static void use_guide(pc_sequence *s, pc__guide *guide)
+{
+    const pc__guide old = s->guide;
+    pc__guide_forget_mask(&s->guide);
+    if (s->guide.grammar == s->generation.options.grammar)
+        return;
+    s->guide = *guide;
+    *guide = old;
+}
+
 pc_status pc_sequence_set_options(pc_sequence *s, const pc_generate_options *options)
 {
     PC__HOLD(pc_sequence, s);
     static const char call[] = "pc_sequence_set_options";
     pc__generation changed = {.strings = NULL};
     pc__sampler sampler = {.mem = NULL};
+    pc__guide guide = {.mem = NULL};
     float *logits = NULL;
     pc_status status;
     if (!s)
         return pc__fail(PC_ERR_INVALID, "%s: sequence is NULL", call);
     PC__TRY_RETURN(pc__sequence_check(s, 0, call));
     PC__TRY(read_options(&changed, s->model, options, call), done);
-    PC__TRY(pc__sampler_init(&sampler, s->mem, &changed.sampling, 0, drawn_vocabulary(s->model)),
+    PC__TRY(pc__sampler_init(&sampler, s->mem, &changed.sampling, 0,
+                             pc__model_drawn_vocabulary(s->model)),
             done);
     PC__TRY(pc__sampler_replay(&sampler, &s->sampler), done);
+    PC__TRY(make_guide(&guide, s, changed.options.grammar), done);
     PC__TRY(make_logits(&logits, s, &changed.options), done);
     pc__sequence_drop_pieces(s); /* other options make other pieces */
     if (s->placed.sequence)
@@ -645,8 +667,10 @@ pc_status pc_sequence_set_options(pc_sequence *s, const pc_generate_options *opt
         logits = NULL;
     }
     use_options(s, &changed, &sampler);
+    use_guide(s, &guide);
 done:
     pc__free(s->mem, logits);
+    pc__guide_end(&guide);
     pc__sampler_end(&sampler);
     pc__generation_end(&changed, s->mem);
     return status;

@@ -10,6 +10,7 @@
 #include <promptcache/sampling.h>
 #include "base/task.h"
 #include "serve/generate.h"
+#include "serve/guide.h"
 #include "serve/logprobs.h"
 #include "serve/placed_prompt.h"
 #include "serve/prompt.h"
@@ -55,6 +56,7 @@ struct pc_sequence {
     uint32_t waited;           /* steps in which its batch has had no room for it */
     pc__request_regime regime;
     pc__sampler sampler;
+    pc__guide guide; /* of generation.options.grammar */
     int32_t *tokens; /* behind the prompt: sampled and pushed */
     size_t count, capacity;
     size_t pending; /* of them, at the end, not computed yet: usually the last sampled one */

@@ -207,9 +207,10 @@ static pc_status check_numbers(const pc__saved_head *h)
     if (!h->chunk_pages || h->chunk_pages > 1 << 20 || h->pending > h->token_count
         || h->turn > h->token_count || h->next_position > UINT64_C(1) << 60
         || (h->own_last > UINT64_C(1) << 60 && h->own_last != UINT64_MAX)
-        || h->finish > PC_FINISH_CALLBACK || h->exactness < PC_EXACT
-        || h->exactness > PC_APPROXIMATE || h->visibility > PC_VISIBLE_ALL || h->again > 1
-        || (h->again && !h->own_count) || h->token_count > UINT32_MAX)
+        || (h->finish > PC_FINISH_CALLBACK && h->finish != PC_FINISH_GRAMMAR)
+        || h->exactness < PC_EXACT || h->exactness > PC_APPROXIMATE
+        || h->visibility > PC_VISIBLE_ALL || h->again > 1 || (h->again && !h->own_count)
+        || h->token_count > UINT32_MAX)
         return pc__fail(PC_ERR_FORMAT, "the head of a saved sequence contradicts itself");
     return PC_OK;
 }

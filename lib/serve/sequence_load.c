@@ -401,6 +401,9 @@ static pc_status set_tokens(load_work *w, pc_sequence *s)
     pc__stream_end(&s->text);
     PC__TRY_RETURN(pc__sequence_rebuild_text(s, s->turn, s->count, &s->text));
     s->finish = (uint32_t)h->finish;
+    int stopped = s->finish == PC_FINISH_STOP_TOKEN; /* the last token is none of the answer */
+    PC__TRY_RETURN(pc__guide_load(&s->guide, w->saved.call, s->tokens, s->count - (size_t)stopped,
+                                  s->turn, stopped || s->finish == PC_FINISH_GRAMMAR));
     if (s->finish && s->finish != PC_FINISH_STOP_STRING)
         pc__stream_flush(&s->text);
     if (!s->finish && pc__sequence_is_full(s))

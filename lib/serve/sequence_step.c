@@ -28,7 +28,7 @@ typedef struct step_item {
 /* Work memory of a step. */
 typedef struct step_memory {
     pc_step_row *rows;
-    pc__encode_piece *pieces; /* [sequences] */
+    pc__encode_piece *pieces; /* [sequences * PC__CALLS_AT_ONCE] */
     float *logits;            /* [sequences][vocab] */
     pc__draw *list;           /* [sequences]; NULL: the model does not draw */
     pc__draws draws;
@@ -120,14 +120,15 @@ static size_t collect(step_members *g, pc_step_args *args, size_t *piece_count)
     *piece_count = 0;
     for (size_t i = 0; i < g->count; i++) {
         step_item *item = &g->list[i];
-        if (item->piece && item->sequence->pieces->encoding) {
-            item->row = NO_ROW;
+        size_t given = item->piece ? pc__pieces_give(item->sequence->pieces, item->piece,
+                                                     w->pieces + *piece_count)
+                                   : 0;
+        *piece_count += given;
+        item->row = NO_ROW;
+        if (given)
             tokens += item->piece;
-            w->pieces[(*piece_count)++] = (pc__encode_piece){item->sequence->pieces->encoding,
-                                                             item->piece};
-        } else {
+        else
             args->count += add_rows(item, w->rows + args->count, &wanted);
-        }
     }
     return tokens + args->count;
 }
@@ -277,7 +278,7 @@ static pc_status reserve_step(step_memory *w, const step_item *list, size_t coun
     for (size_t i = 0; i < count; i++)
         rows += list[i].piece ? list[i].piece : pc__sequence_row_count(list[i].sequence);
     w->rows = pc__calloc(mem, rows, sizeof *w->rows);
-    w->pieces = pc__calloc(mem, count, sizeof *w->pieces);
+    w->pieces = pc__calloc(mem, count * PC__CALLS_AT_ONCE, sizeof *w->pieces);
     return w->rows && w->pieces ? reserve_draws(w, list, count) : PC_ERR_NOMEM;
 }
 

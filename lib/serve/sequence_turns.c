@@ -80,11 +80,17 @@ static pc_status push_tokens(pc_sequence *s, const char *call, const int32_t *to
     PC__TRY_RETURN(
         pc__grow(s->mem, (void **)&s->tokens, &s->capacity, s->count + count, sizeof *s->tokens));
     PC__TRY_RETURN(pc__sampler_reserve(&s->sampler, count));
+    int over = s->finish == PC_FINISH_STOP_TOKEN || s->finish == PC_FINISH_GRAMMAR;
+    pc__guide_change change;
+    PC__TRY_RETURN(pc__guide_push(&s->guide, &change, call, tokens, count, s->count, over));
     s->stepping = 1; /* on_text may not change it meanwhile */
     pc_status status = pc__sequence_end_turn(s);
     s->stepping = 0;
-    if (status < 0)
+    if (status < 0) {
+        pc__guide_drop(&s->guide, &change);
         return status;
+    }
+    pc__guide_keep(&s->guide, &change);
     pc__sequence_drop_pieces(s); /* its length has changed */
     for (size_t i = 0; i < count; i++) {
         s->tokens[s->count++] = tokens[i];
@@ -284,6 +290,7 @@ pc_status pc_sequence_truncate(pc_sequence *s, size_t count)
 {
     PC__HOLD(pc_sequence, s);
     pc__text_stream text;
+    pc__guide_change change;
     size_t computed, turn;
     pc_status status;
     if (!s)
@@ -293,14 +300,17 @@ pc_status pc_sequence_truncate(pc_sequence *s, size_t count)
         return pc__fail(PC_ERR_INVALID, "pc_sequence_truncate: %zu tokens of %zu", count, s->count);
     turn = s->turn < count ? s->turn : count;
     computed = s->count - s->pending;
+    PC__TRY_RETURN(pc__guide_truncate(&s->guide, &change, s->tokens, count));
     status = pc__sequence_rebuild_text(s, turn, count, &text);
     /* the last token that stays is computed once more, for its logits */
     if (status >= 0 && s->placed.sequence && count <= computed)
         status = truncate_states(s, (int64_t)count - 1);
     if (status < 0) {
+        pc__guide_drop(&s->guide, &change);
         pc__stream_end(&text);
         return status;
     }
+    pc__guide_keep(&s->guide, &change);
     pc__stream_end(&s->text);
     s->text = text;
     if (!s->placed.sequence || count > computed) {

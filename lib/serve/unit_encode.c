@@ -109,24 +109,25 @@ static pc_status store_segment(pc__unit_work *work, size_t leaf, pc_segment *min
     return status;
 }
 
-/* Where another thread was first, its segment is used from now on. */
+/* Every item has a segment, so that its states have the same bits in whichever unit they are
+ * computed; only those of leaves stay. Where another thread was first, its segment is used from now
+ * on. */
 pc_status pc__unit_take(pc__unit_work *work, size_t index, const pc__encode_call *call,
                         double token_seconds)
 {
     const pc__unit *unit = &work->recipe->units[index];
-    pc_segment *const *made = call->segments;
-    for (size_t i = 0; i < unit->count; i++) {
+    for (size_t i = 0, next = 0; i < unit->count; i++) {
         size_t leaf = unit->leaf[i];
-        pc_segment *stored = NULL;
+        pc_segment *stored = NULL,
+                   *made = unit->items[i]->token_count ? call->segments[next++] : NULL;
         if (leaf == PC__NO_LEAF)
             continue;
         if (work->cache)
-            PC__TRY_RETURN(store_segment(work, leaf, *made, token_seconds, &stored));
+            PC__TRY_RETURN(store_segment(work, leaf, made, token_seconds, &stored));
         if (work->made[leaf])
             pc__segment_unref(stored);
         else
-            work->made[leaf] = stored ? stored : pc__segment_ref(*made);
-        made++;
+            work->made[leaf] = stored ? stored : pc__segment_ref(made);
     }
     return PC_OK;
 }
@@ -158,7 +159,7 @@ pc_status pc__unit_prepare(pc__unit_work *work, size_t index, pc__encode_call *c
         show_lead(work, call);
     for (size_t i = 0; i < unit->count; i++)
         pc__encode_call_add(call, unit->items[i]->tokens, unit->items[i]->token_count,
-                            unit->items[i]->start, unit->leaf[i] != PC__NO_LEAF);
+                            unit->items[i]->start, unit->items[i]->token_count > 0);
     call->args.rope_regime_length = work->rope_regime_length;
     call->args.adapter = work->adapter;
     call->args.tag = work->tag;

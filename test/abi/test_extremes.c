@@ -18,6 +18,7 @@
 #include <promptcache/bench.h>
 #include <promptcache/cache.h>
 #include <promptcache/extend.h>
+#include <promptcache/grammar.h>
 #include <promptcache/memo.h>
 #include <promptcache/prompt.h>
 #include <promptcache/sampling.h>

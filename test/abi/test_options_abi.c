@@ -12,10 +12,12 @@
 #include <promptcache/bench.h>
 #include <promptcache/cache.h>
 #include <promptcache/embed.h>
+#include <promptcache/grammar.h>
 #include <promptcache/sampling.h>
 #include <promptcache/prompt.h>
 #include <promptcache/batch.h>
 #include <stdlib.h>
+#include <string.h>
 
 static struct {
     pc_context *context;
@@ -271,6 +273,61 @@ static pc_status use_batch(const void *options)
     return status;
 }
 
+/* Where the plug-in module is not, options that are right get as far as that. */
+static pc_status use_grammar(const void *options)
+{
+    pc_grammar *out = (pc_grammar *)(void *)&world;
+    pc_status status = pc_grammar_new(&out, world.model, options);
+    CHECK((status >= 0) == (out != NULL));
+    pc_grammar_free(out);
+    return status == PC_ERR_UNSUPPORTED && strstr(pc_error_text(), "plug-in module") ? PC_OK
+                                                                                     : status;
+}
+
+static pc_status new_matcher(void *user, void **matcher)
+{
+    *matcher = user;
+    return PC_OK;
+}
+
+static pc_status copy_matcher(void *user, const void *matcher, void **copy)
+{
+    (void)matcher;
+    return new_matcher(user, copy);
+}
+
+static void free_matcher(void *user, void *matcher)
+{
+    (void)user, (void)matcher;
+}
+
+static pc_status any_mask(void *user, void *matcher, uint32_t *bits, size_t count, int32_t *may_end)
+{
+    (void)user, (void)matcher, (void)count, (void)may_end;
+    bits[0] = 1;
+    return PC_OK;
+}
+
+static pc_status any_accept(void *user, void *matcher, int32_t token)
+{
+    (void)user, (void)matcher, (void)token;
+    return PC_OK;
+}
+
+static void any_rollback(void *user, void *matcher, size_t count)
+{
+    (void)user, (void)matcher, (void)count;
+}
+
+static pc_status use_grammar_ops(const void *options)
+{
+    pc_grammar *out = (pc_grammar *)(void *)&world;
+    pc_status status = pc_grammar_new_own(&out, world.model, options);
+    CHECK((status >= 0) == (out != NULL));
+    pc_grammar_free(out);
+    return status;
+}
+
 static pc_status use_eval(const void *options)
 {
     return pc_eval(world.model, options);
@@ -300,6 +357,16 @@ static const pc_codec_ops codec_init = {.struct_size = sizeof(pc_codec_ops),
                                         .bound = codec_bound,
                                         .encode = codec_encode,
                                         .decode = codec_decode};
+static const pc_grammar_options grammar_init = {
+    .struct_size = sizeof(pc_grammar_options), .text = "true", .text_size = 4};
+static const pc_grammar_ops grammar_ops_init = {.struct_size = sizeof(pc_grammar_ops),
+                                                .matcher_new = new_matcher,
+                                                .matcher_copy = copy_matcher,
+                                                .matcher_free = free_matcher,
+                                                .mask = any_mask,
+                                                .accept = any_accept,
+                                                .rollback = any_rollback,
+                                                .user = &world};
 static pc_model_ops ops_init;
 static pc_eval_args eval_init = PC_EVAL_ARGS_INIT;
 
@@ -312,7 +379,7 @@ static const pc_read_case read_cases[] = {
     PC_READ_CASE(pc_model_options, use_host, &model_init, 56, PC_FIELD(pc_model_options, kv),
                  PC_FIELD(pc_model_options, flags), 0, 1),
     PC_READ_CASE(pc_model_ops, use_ops, &ops_init, 160, PC_NO_FIELD, PC_FIELD(pc_model_ops, flags),
-                 PC_OVERLAP_TEXT | PC_OVERLAP_STATES, 0),
+                 PC_OVERLAP_TEXT | PC_OVERLAP_STATES | PC_CUTS_PROMPTS, 0),
     PC_READ_CASE(pc_cache_options, use_cache, &cache_init, 168, PC_NO_FIELD,
                  PC_FIELD(pc_cache_options, flags), 127, 1),
     PC_READ_CASE(pc_codec_ops, use_codec, &codec_init, 56, PC_NO_FIELD, PC_NO_FIELD, 0, 0),
@@ -347,6 +414,10 @@ static const pc_read_case read_cases[] = {
     PC_READ_CASE(pc_save_options, use_save, &save_init, 56, PC_FIELD(pc_save_options, reserved),
                  PC_NO_FIELD, 0, 1),
     PC_READ_CASE(pc_batch_options, use_batch, &batch_init, 16, PC_NO_FIELD, PC_NO_FIELD, 0, 1),
+    PC_READ_CASE(pc_grammar_options, use_grammar, &grammar_init, 48, PC_NO_FIELD,
+                 PC_FIELD(pc_grammar_options, flags), 3, 0),
+    PC_READ_CASE(pc_grammar_ops, use_grammar_ops, &grammar_ops_init, 72, PC_NO_FIELD, PC_NO_FIELD,
+                 0, 0),
     PC_READ_CASE(pc_eval_args, use_eval, &eval_init, 88, PC_FIELD(pc_eval_args, reserved),
                  PC_NO_FIELD, 0, 0),
 };

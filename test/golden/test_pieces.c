@@ -9,6 +9,7 @@
  * COUNT: so many. */
 #include <promptcache/batch.h>
 #include <promptcache/cache.h>
+#include <promptcache/prompt.h>
 #include <promptcache/sampling.h>
 #include <promptcache/task.h>
 #include <math.h>
@@ -24,7 +25,8 @@ enum { MOST = 6, ANSWER = 4, ROOTS = 3, MOST_PROMPT = 300, VOCAB = RANDOM_VOCAB 
 typedef struct world {
     pc_context *context;
     pc_model *model;
-    int blocks; /* its prompts come in whole blocks */
+    int blocks;        /* its prompts come in whole blocks */
+    pc_schema *schema; /* of its prompts; NULL: they are tokens */
     size_t cached, tokens;
 } world;
 
@@ -32,6 +34,7 @@ typedef struct request {
     pc_prompt *prompt;
     pc_sequence *sequence;
     uint64_t seed;
+    uint32_t encoding;
     int32_t priority;
     int in, cancelled;
 } request;
@@ -60,6 +63,48 @@ static pc_prompt *text_prompt(const world *w, pc_test_rng *rng)
     return prompt;
 }
 
+enum { MODULES = 20 };
+
+/* A lead, then modules of 3 to 60 words. Two of them are a scaffold set: JOINT computes the same
+ * states in two units. */
+static pc_schema *make_schema(const pc_model *model)
+{
+    static char text[20000];
+    size_t at = (size_t)sprintf(text, "<schema name=\"m\">The people of the office. ");
+    pc_test_rng rng = {99};
+    pc_schema *schema = NULL;
+    for (size_t m = 0; m < MODULES; m++) {
+        at += (size_t)sprintf(text + at, "<module name=\"m%zu\">", m);
+        for (size_t i = 3 + below(&rng, 58); i; i--)
+            at += (size_t)sprintf(text + at, "desk %zu ", below(&rng, 900));
+        at += (size_t)sprintf(text + at, "</module>");
+    }
+    at += (size_t)sprintf(text + at, "<scaffold modules=\"m1 m2\"/></schema>");
+    CHECK_OK(pc_schema_parse(&schema, model, text, at, NULL));
+    return schema;
+}
+
+/* Each module with a chance of `of` in ten, then some words. */
+static pc_prompt *module_prompt(const world *w, size_t of, pc_test_rng *rng)
+{
+    char name[8], text[1000];
+    size_t at = 0;
+    pc_prompt_builder *builder = NULL;
+    pc_prompt *prompt = NULL;
+    CHECK_OK(pc_prompt_builder_new(&builder, w->schema));
+    for (size_t m = 0; m < MODULES; m++) {
+        sprintf(name, "m%zu", m);
+        if (below(rng, 10) < of)
+            CHECK_OK(pc_prompt_builder_use(builder, name));
+    }
+    for (size_t i = 1 + below(rng, 90); i; i--)
+        at += (size_t)sprintf(text + at, " %zu", below(rng, 900));
+    CHECK_OK(pc_prompt_builder_add_text(builder, text, at, 0));
+    CHECK_OK(pc_prompt_from_builder(&prompt, builder, NULL));
+    pc_prompt_builder_free(builder);
+    return prompt;
+}
+
 static pc_generate_options options_of(const request *r, pc_sampling *sampling)
 {
     pc_generate_options o = PC_GENERATE_OPTIONS_INIT;
@@ -70,6 +115,7 @@ static pc_generate_options options_of(const request *r, pc_sampling *sampling)
     o.max_tokens = ANSWER;
     o.flags = PC_GENERATE_IGNORE_END | PC_GENERATE_KEEP;
     o.priority = r->priority;
+    o.encoding = r->encoding;
     return o;
 }
 
@@ -99,8 +145,11 @@ static void check_alone(const world *w, const request *r)
 static void add(const world *w, pc_batch *batch, pc_cache *cache, request *r, pc_test_rng *rng)
 {
     pc_sampling sampling;
-    *r = (request){.prompt = text_prompt(w, rng),
+    static const uint32_t encodings[] = {PC_ENCODE_INDEPENDENT, PC_ENCODE_INDEPENDENT,
+                                         PC_ENCODE_SINK, PC_ENCODE_JOINT, PC_ENCODE_EXACT};
+    *r = (request){.prompt = w->schema ? module_prompt(w, below(rng, 7), rng) : text_prompt(w, rng),
                    .seed = pc_test_bits(rng),
+                   .encoding = w->schema ? encodings[below(rng, 5)] : 0,
                    .priority = (int32_t)below(rng, 3) - 1,
                    .in = 1};
     pc_generate_options o = options_of(r, &sampling);
@@ -182,6 +231,8 @@ static void run_schedule(world *w, uint64_t seed)
     pc_batch *batch = NULL;
     size_t count = 1 + below(&rng, MOST), made = 0, done = 0, steps = 0;
     options.step_tokens = budgets[below(&rng, sizeof budgets / sizeof *budgets)];
+    if (w->schema && options.step_tokens == 1) /* JOINT computes thousands of tokens */
+        options.step_tokens = 13;
     CHECK_OK(pc_cache_new(&cache, w->context, NULL));
     CHECK_OK(pc_batch_new(&batch, w->model, &options));
     while (done < count && CHECK(++steps < 3000)) {
@@ -348,6 +399,101 @@ static void nobody_starves(world *w)
     pc_prompt_free(low);
 }
 
+/* All modules of a prompt are encoded together: a step of 2,000 tokens has one pass for them, which
+ * the number of steps of few tokens shows. */
+static void encodes_together(world *w)
+{
+    pc_batch_options options = PC_BATCH_OPTIONS_INIT;
+    pc_test_rng rng = {5};
+    pc_sampling sampling;
+    request r = {.prompt = module_prompt(w, 10, &rng)}, short_one = {.prompt = NULL};
+    pc_generate_options o = options_of(&r, &sampling);
+    pc_batch *batch = NULL;
+    size_t steps = 0;
+    options.step_tokens = 2000;
+    short_one.prompt = module_prompt(w, 0, &rng);
+    o.max_tokens = 30;
+    CHECK_OK(pc_batch_new(&batch, w->model, &options));
+    CHECK_OK(pc_sequence_new(&short_one.sequence, short_one.prompt, NULL, &o));
+    CHECK_OK(pc_batch_add(batch, short_one.sequence));
+    CHECK_OK(pc_batch_step(batch));
+    CHECK_OK(pc_sequence_new(&r.sequence, r.prompt, NULL, &o));
+    CHECK_OK(pc_batch_add(batch, r.sequence));
+    /* beside a running one each step is one pass: the lead and 20 modules, 8 at a time, new text */
+    while (!length_of(r.sequence) && steps < 30) {
+        CHECK_OK(pc_batch_step(batch));
+        steps++;
+    }
+    CHECK(steps >= 4 && steps <= 6);
+    pc_batch_free(batch);
+    pc_sequence_free(r.sequence);
+    pc_sequence_free(short_one.sequence);
+    pc_prompt_free(r.prompt);
+    pc_prompt_free(short_one.prompt);
+}
+
+typedef struct seen {
+    float first[4096];
+    size_t count;
+} seen;
+
+static int32_t keep_logits(void *user, uint32_t sample, float *logits, size_t count)
+{
+    seen *s = user;
+    (void)sample;
+    s->count = count < 4096 ? count : 4096;
+    memcpy(s->first, logits, s->count * sizeof *logits);
+    return 1;
+}
+
+static void first_logits(const pc_prompt *prompt, pc_cache *cache, uint32_t repair, seen *out)
+{
+    request r = {.encoding = PC_ENCODE_JOINT};
+    pc_sampling sampling;
+    pc_generate_options o = options_of(&r, &sampling);
+    pc_stats stats = PC_STATS_INIT;
+    o.repair = repair;
+    o.flags = PC_GENERATE_IGNORE_END;
+    o.on_logits = keep_logits;
+    o.on_logits_user = out;
+    CHECK_OK(pc_generate(prompt, cache, &o, &stats));
+}
+
+/* The states of a scaffold set, which are those of the layout as a whole here, do not depend on
+ * which of the two units was computed first. */
+static void sets_have_the_same_bits(const world *w)
+{
+    pc_test_rng rng = {6};
+    pc_prompt *prompt = module_prompt(w, 10, &rng);
+    pc_cache *cache = NULL;
+    static seen alone, behind;
+    CHECK_OK(pc_cache_new(&cache, w->context, NULL));
+    first_logits(prompt, NULL, PC_REPAIR_SCAFFOLD, &alone);
+    first_logits(prompt, cache, PC_REPAIR_NONE, &behind);
+    first_logits(prompt, cache, PC_REPAIR_SCAFFOLD, &behind);
+    CHECK(alone.count && alone.count == behind.count
+          && !memcmp(alone.first, behind.first, alone.count * sizeof *alone.first));
+    pc_prompt_free(prompt);
+    pc_cache_free(cache);
+}
+
+static void run_modules(const pc_context_options *options, size_t count)
+{
+    world w = {.cached = 0};
+    CHECK_OK(pc_context_new(&w.context, options));
+    CHECK_OK(pc_model_load(&w.model, w.context, PC_SOURCE_DIR "/models/demo/demo.gguf", NULL));
+    w.schema = make_schema(w.model);
+    encodes_together(&w);
+    sets_have_the_same_bits(&w);
+    for (size_t s = 0; s < count; s++)
+        run_schedule(&w, s);
+    printf("%zu schedules: %zu of %zu tokens from the cache\n", count, w.cached, w.tokens);
+    CHECK(w.cached > 0);
+    pc_schema_free(w.schema);
+    pc_model_free(w.model);
+    pc_context_free(w.context);
+}
+
 static void run_all(world *w, size_t count)
 {
     for (size_t s = 0; s < count; s++)
@@ -394,6 +540,7 @@ int main(int argc, char **argv)
         lends_its_turn(&w);
         run_all(&w, count);
     }
+    run_modules(&options, 1 + count / 8);
     if (!options.backend)
         run_application(&options, count);
     return pc_test_end();

@@ -554,7 +554,7 @@ static void tokens_of_options(void)
     o = (pc_sampling){.bias_tokens = (int32_t[]){0, 1}, .bias_values = forbidden, .bias_count = 2};
     CHECK_OK(pc__sampler_init(&s, &pc__libc_allocator, &o, 0, 2));
     CHECK_STATUS(pc__sampler_draw(&s, logits, &token), PC_ERR_INVALID);
-    CHECK_ERROR_HAS("biases, on_logits and min_tokens together forbid all");
+    CHECK_ERROR_HAS("on_logits, the grammar and min_tokens together forbid all");
     pc__sampler_end(&s);
     s = start(0, 0, 0, 0, 0, 2);
     CHECK_STATUS(pc__sampler_draw(&s, infinite, &token), PC_ERR_INVALID);

@@ -51,7 +51,7 @@ static void print_version(void)
     pc_plugin_info info = PC_PLUGIN_INFO_INIT;
     printf("%s\n", pc_version());
     for (size_t i = 0; pc_plugin_get(i, &info) == PC_OK; i++)
-        printf("%-8s%s\n", info.name,
+        printf("%-9s%s\n", info.name,
                info.state == PC_PLUGIN_LOADED    ? info.path
                : info.state == PC_PLUGIN_INSIDE  ? "linked in"
                : info.state == PC_PLUGIN_MISSING ? info.reason

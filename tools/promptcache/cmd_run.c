@@ -11,6 +11,7 @@
 
 #include "cmd.h"
 #include "format_options.h"
+#include "grammar_options.h"
 #include "messages_file.h"
 #include "run_stats.h"
 #include "sampling_options.h"
@@ -24,6 +25,7 @@ typedef struct arguments {
     double repair_percent, threshold;
     int compare, json, ignore_end, special;
     sampling_options sampling;
+    grammar_options grammar;
     pml_options pml;
     format_options format;
     store_options store;
@@ -45,6 +47,7 @@ typedef struct objects {
     pc_memo *memo;
     pc_schema *schemas[MOST_FILES];
     pc_prompt *prompt;
+    pc_grammar *grammar;
     pc_generate_options options;
     pc_sampling sampling;
 } objects;
@@ -188,7 +191,8 @@ static int load(const arguments *a, objects *o)
         return code;
     if (pc_model_load(&o->model, o->context, a->model, &options) < 0)
         return model_error(a->model, MODEL_HINT);
-    if ((code = load_memo(a, o)) >= 0)
+    if ((code = load_memo(a, o)) >= 0
+        || (code = load_grammar(&o->grammar, o->model, &a->grammar)) >= 0)
         return code;
     if (has_user(a))
         return load_user(a, o);
@@ -333,12 +337,14 @@ static int answer_prompt(const arguments *a)
     o.sampling = sampling_of(&a->sampling);
     set_options(a, &o.sampling, &o.options);
     o.options.memo = o.memo;
+    o.options.grammar = o.grammar;
     if (code < 0)
         code = a->compare ? compare(a, &o, &answers[0], &answers[1]) : single(a, &o, &answers[0]);
     json_decref(answers[0].tokens);
     free(answers[0].text);
     free(answers[1].text);
     pc_prompt_free(o.prompt);
+    pc_grammar_free(o.grammar);
     for (size_t i = 0; i < MOST_FILES; i++)
         pc_schema_free(o.schemas[i]);
     pc_cache_free(o.cache);
@@ -353,7 +359,7 @@ static int check_arguments(arguments *a)
     int plain = (a->text != NULL) + (a->text_file != NULL), pml = a->schemas.count || a->prompt;
     int users = (a->user != NULL) + (a->user_file != NULL);
     int format = format_given(&a->format) || users, code = check_store(&run_command, &a->store);
-    if (code >= 0)
+    if (code >= 0 || (code = check_grammar(&run_command, &a->grammar)) >= 0)
         return code;
     if (!a->model)
         return usage_error(&run_command, "--model is needed");
@@ -434,6 +440,7 @@ static int run(int argc, char **argv)
         {"ignore-end", OPTION_FLAG, &a.ignore_end, "end tokens of the model do not end the answer",
          NULL, 0, 0},
         SAMPLING_OPTION_ROWS(a.sampling),
+        GRAMMAR_OPTION_ROWS(a.grammar),
         {"logprobs", OPTION_NUMBER, &a.logprobs,
          "with --json: log-probabilities of the tokens, and of so many likeliest ones", NULL, 0,
          64},

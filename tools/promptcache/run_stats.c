@@ -6,7 +6,7 @@
 static const char *const exactness[] = {"?", "exact", "repaired", "approximate"};
 static const char *const repairs[] = {"scaffold", "none", "first", "top", "full"};
 static const char *const finishes[] = {"none",     "stop token", "stop string", "length",
-                                       "callback", "error",      "cancelled"};
+                                       "callback", "error",      "cancelled",   "grammar"};
 enum { FINISHES = sizeof finishes / sizeof *finishes };
 
 json_t *stats_json(const pc_stats *s)

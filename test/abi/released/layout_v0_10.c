@@ -9,6 +9,7 @@
 #include <promptcache/cache.h>
 #include <promptcache/embed.h>
 #include <promptcache/extend.h>
+#include <promptcache/grammar.h>
 #include <promptcache/memo.h>
 #include <promptcache/prompt.h>
 #include <promptcache/sampling.h>
@@ -140,7 +141,7 @@ GROWS(pc_prompt_options, 16);
 AT(pc_prompt_options, struct_size, 0);
 AT(pc_prompt_options, flags, 8);
 
-GROWS(pc_generate_options, 240);
+GROWS(pc_generate_options, 248);
 AT(pc_generate_options, struct_size, 0);
 AT(pc_generate_options, max_tokens, 8);
 AT(pc_generate_options, samples, 12);
@@ -176,6 +177,7 @@ AT(pc_generate_options, on_token, 208);
 AT(pc_generate_options, on_token_user, 216);
 AT(pc_generate_options, adapter, 224);
 AT(pc_generate_options, tag, 232);
+AT(pc_generate_options, grammar, 240);
 
 GROWS(pc_stats, 352);
 AT(pc_stats, struct_size, 0);
@@ -807,6 +809,26 @@ AT(pc_eval_args, trace, 64);
 AT(pc_eval_args, trace_user, 72);
 AT(pc_eval_args, maps, 80);
 
+GROWS(pc_grammar_options, 48);
+AT(pc_grammar_options, struct_size, 0);
+AT(pc_grammar_options, kind, 8);
+AT(pc_grammar_options, most_blanks, 12);
+AT(pc_grammar_options, flags, 16);
+AT(pc_grammar_options, text, 24);
+AT(pc_grammar_options, text_size, 32);
+AT(pc_grammar_options, root, 40);
+
+GROWS(pc_grammar_ops, 72);
+AT(pc_grammar_ops, struct_size, 0);
+AT(pc_grammar_ops, matcher_new, 8);
+AT(pc_grammar_ops, matcher_copy, 16);
+AT(pc_grammar_ops, matcher_free, 24);
+AT(pc_grammar_ops, mask, 32);
+AT(pc_grammar_ops, accept, 40);
+AT(pc_grammar_ops, rollback, 48);
+AT(pc_grammar_ops, user, 56);
+AT(pc_grammar_ops, on_free, 64);
+
 GROWS(pc_memo_options, 88);
 AT(pc_memo_options, struct_size, 0);
 AT(pc_memo_options, flags, 8);
@@ -1113,6 +1135,7 @@ SAME(PC_FINISH_LENGTH, 3);
 SAME(PC_FINISH_CALLBACK, 4);
 SAME(PC_FINISH_ERROR, 5);
 SAME(PC_FINISH_CANCELLED, 6);
+SAME(PC_FINISH_GRAMMAR, 7);
 SAME(PC_MODEL_FILE_GGUF, 1);
 SAME(PC_MODEL_FILE_FOLDER, 2);
 SAME(PC_MODEL_FILE_LLAMA2C, 3);
@@ -1162,6 +1185,12 @@ SAME(PC_EMBED_NORMALIZE, 1);
 SAME(PC_OVERLAP_TEXT, 1);
 SAME(PC_OVERLAP_STATES, 2);
 SAME(PC_CUTS_PROMPTS, 4);
+SAME(PC_GRAMMAR_SCHEMA, 0);
+SAME(PC_GRAMMAR_JSON, 1);
+SAME(PC_GRAMMAR_EBNF, 2);
+SAME(PC_GRAMMAR_REGEX, 3);
+SAME(PC_GRAMMAR_OPEN, 1);
+SAME(PC_GRAMMAR_ONE_LINE, 2);
 SAME(PC_MAP_F32, 0);
 SAME(PC_MAP_F16, 1);
 SAME(PC_MAP_U8, 2);

@@ -210,14 +210,13 @@ pub const PC_REPAIR_TOP: u32 = 3;
 /// recomputes everything: bit-equal to no reuse
 pub const PC_REPAIR_FULL: u32 = 4;
 
-/// Of a sequence: it keeps its states when it finishes, and can be forked and continued.
+/// of a sequence: finished, it has its states, to go on or be forked
 ///
 /// [`pc_generate_options.flags`](crate::pc_generate_options)
 pub const PC_GENERATE_KEEP: u64 = 1;
 /// of a sequence: for [`pc_sequence_logits`](crate::pc_sequence_logits)
 pub const PC_GENERATE_LOGITS: u64 = 2;
-/// Only `stop_tokens` and `stop_strings` end a sample, not the model's EOS and the chat template's
-/// stops.
+/// The model's EOS and the stops of the chat template do not end a sample.
 pub const PC_GENERATE_IGNORE_END: u64 = 4;
 
 /// equal
@@ -325,8 +324,10 @@ pub const PC_FINISH_LENGTH: u32 = 3;
 pub const PC_FINISH_CALLBACK: u32 = 4;
 /// [`pc_sequence_error`](crate::pc_sequence_error) says which
 pub const PC_FINISH_ERROR: u32 = 5;
-/// [`PC_ERR_CANCELLED`](crate::PC_ERR_CANCELLED): by `cancelled`, [`pc_sequence_cancel`](crate::pc_sequence_cancel) or a deadline
+/// [`PC_ERR_CANCELLED`](crate::PC_ERR_CANCELLED): `cancelled`, [`pc_sequence_cancel`](crate::pc_sequence_cancel) or a deadline
 pub const PC_FINISH_CANCELLED: u32 = 6;
+/// the answer matches its grammar, which lets nothing more come
+pub const PC_FINISH_GRAMMAR: u32 = 7;
 
 /// What it is: [`pc_model_file_info.kind`](crate::pc_model_file_info).
 pub const PC_MODEL_FILE_GGUF: u32 = 1;
@@ -445,6 +446,25 @@ pub const PC_OVERLAP_STATES: u64 = 2;
 /// same there. Then [`pc_batch_step`](crate::pc_batch_step) computes prompts in pieces; its modules stay single calls of
 /// encode. Since 0.10.
 pub const PC_CUTS_PROMPTS: u64 = 4;
+
+/// a JSON schema
+///
+/// What the text of a grammar is: [`pc_grammar_options.kind`](crate::pc_grammar_options).
+pub const PC_GRAMMAR_SCHEMA: u32 = 0;
+/// any JSON value; there is no text
+pub const PC_GRAMMAR_JSON: u32 = 1;
+/// rules, `name ::= "text" [a-z]* (other | "")`, as llama.cpp's GBNF
+pub const PC_GRAMMAR_EBNF: u32 = 2;
+/// a regular expression that the whole answer matches
+pub const PC_GRAMMAR_REGEX: u32 = 3;
+
+/// Objects and arrays may have more than the schema names, as JSON Schema has it. Without this
+/// they may only where the schema says so itself (additionalProperties and the like).
+///
+/// [`pc_grammar_options.flags`](crate::pc_grammar_options), of JSON schemas
+pub const PC_GRAMMAR_OPEN: u64 = 1;
+/// `, ` and `: ` stand between parts, and nothing else
+pub const PC_GRAMMAR_ONE_LINE: u64 = 2;
 
 /// weights of maps; U8: a scale per row
 pub const PC_MAP_F32: u32 = 0;
@@ -640,6 +660,28 @@ pub struct pc_load {
     _marker: PhantomData<(*mut u8, PhantomPinned)>,
 }
 
+/// A grammar for the tokens of a model. It never changes: any number of sequences, on any threads,
+/// may have it in their options ([`pc_generate_options.grammar`](crate::pc_generate_options)), and they hold it.
+///
+/// Before a token is drawn, the logits of all tokens that cannot go on with the answer become
+/// -INFINITY: behind `on_logits`, before biases, penalties and all else of sampling. Log-probabilities
+/// that `on_token` gets are the model's own, as ever. End tokens (the model's own and `stop_tokens`) can
+/// be drawn only where the answer may end, from `min_tokens` on. Where it can only end, the sample
+/// ends: [`PC_FINISH_GRAMMAR`](crate::PC_FINISH_GRAMMAR). Stop strings, `max_tokens` and callbacks end it anywhere.
+///
+/// Of a sequence: a grammar begins with the answer. Pushed tokens go on with the answer, so the
+/// grammar must accept them, or the push is [`PC_ERR_INVALID`](crate::PC_ERR_INVALID) and changes nothing. Behind an end token
+/// or [`PC_FINISH_GRAMMAR`](crate::PC_FINISH_GRAMMAR) they stand between two answers, and the grammar begins anew behind them.
+/// Forks are where their original is. A truncation goes back in the grammar too. With
+/// [`pc_sequence_set_options`](crate::pc_sequence_set_options) the same grammar goes on, another one begins there. That of a loaded
+/// sequence reads the tokens since the last push, or, if it does not accept these, all behind the
+/// prompt.
+#[repr(C)]
+pub struct pc_grammar {
+    _bytes: [u8; 0],
+    _marker: PhantomData<(*mut u8, PhantomPinned)>,
+}
+
 #[repr(C)]
 pub struct pc_schema_builder {
     _bytes: [u8; 0],
@@ -733,10 +775,9 @@ pub type pc_event_fn = Option<
     unsafe extern "C" fn(user: *mut c_void, event: *const pc_event),
 >;
 
-/// May change the logits that the next token is drawn from, before all else of sampling: a grammar
-/// sets -INFINITY for what it forbids. logits \[count\]: of the tokenizer's tokens. Returns 0 to go
-/// on, \> 0 to stop this sample without a further token ([`PC_FINISH_CALLBACK`](crate::PC_FINISH_CALLBACK)), or a negative [`pc_status`](crate::pc_status)
-/// to fail.
+/// May change the logits that the next token is drawn from, before all else of sampling. logits
+/// \[count\]: of the tokenizer's tokens. Returns 0 to go on, \> 0 to stop this sample without a further
+/// token ([`PC_FINISH_CALLBACK`](crate::PC_FINISH_CALLBACK)), or a negative [`pc_status`](crate::pc_status) to fail.
 pub type pc_logits_fn = Option<
     unsafe extern "C" fn(user: *mut c_void, sample: u32, logits: *mut f32, count: usize) -> i32,
 >;
@@ -1234,6 +1275,8 @@ pub struct pc_generate_options {
     pub adapter: *const u8,
     /// any number of the application, for its own model's functions (extend.h)
     pub tag: u64,
+    /// that the answer must match (grammar.h); NULL: any answer
+    pub grammar: *const pc_grammar,
 }
 
 impl Default for pc_generate_options {
@@ -3060,6 +3103,70 @@ impl Default for pc_eval_args {
 
 #[repr(C)]
 #[derive(Clone, Copy)]
+pub struct pc_grammar_options {
+    /// Bytes of the struct, as the caller was compiled.
+    pub struct_size: usize,
+    /// [`PC_GRAMMAR_SCHEMA`](crate::PC_GRAMMAR_SCHEMA), …
+    pub kind: u32,
+    /// Of a JSON schema: blanks and line breaks between two parts, at most. 0: 32
+    pub most_blanks: u32,
+    /// [`PC_GRAMMAR_OPEN`](crate::PC_GRAMMAR_OPEN), …
+    pub flags: u64,
+    /// UTF-8
+    pub text: *const c_char,
+    /// bytes of text, at most 256 KiB; of a regular expression 64
+    pub text_size: usize,
+    /// of EBNF: the rule that answers match; NULL: "root"
+    pub root: *const c_char,
+}
+
+impl Default for pc_grammar_options {
+    fn default() -> Self {
+        // SAFETY: numbers, pointers, functions that may be missing: zero is one.
+        let mut made: Self = unsafe { core::mem::zeroed() };
+        made.struct_size = core::mem::size_of::<Self>();
+        made
+    }
+}
+
+/// A grammar of the application's own, by another engine or by hand. A matcher is the state of one
+/// answer: its functions are called by one thread at a time, those of several matchers at once.
+/// [`pc_error_set`](crate::pc_error_set) says why one has failed.
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub struct pc_grammar_ops {
+    /// Bytes of the struct, as the caller was compiled.
+    pub struct_size: usize,
+    /// A matcher of an answer that begins.
+    pub matcher_new: Option<unsafe extern "C" fn(user: *mut c_void, matcher: *mut *mut c_void) -> pc_status>,
+    /// An equal one, which changes on its own.
+    pub matcher_copy: Option<unsafe extern "C" fn(user: *mut c_void, matcher: *const c_void, copy: *mut *mut c_void) -> pc_status>,
+    /// Frees one.
+    pub matcher_free: Option<unsafe extern "C" fn(user: *mut c_void, matcher: *mut c_void)>,
+    /// Which tokens may come next: sets bit t % 32 of bits\[t / 32\] for token t of `count`; all bits
+    /// were 0. Whether an end token can be drawn is \*`may_end` alone, not its bit.
+    pub mask: Option<unsafe extern "C" fn(user: *mut c_void, matcher: *mut c_void, bits: *mut u32, count: usize, may_end: *mut i32) -> pc_status>,
+    /// The answer goes on with the token. [`PC_MISS`](crate::PC_MISS): it cannot, and nothing has changed.
+    pub accept: Option<unsafe extern "C" fn(user: *mut c_void, matcher: *mut c_void, token: i32) -> pc_status>,
+    /// Takes the last `count` accepted tokens back. It cannot fail.
+    pub rollback: Option<unsafe extern "C" fn(user: *mut c_void, matcher: *mut c_void, count: usize)>,
+    /// first argument of the functions
+    pub user: *mut c_void,
+    /// when nothing holds the grammar any more; NULL: nothing is done
+    pub on_free: Option<unsafe extern "C" fn(user: *mut c_void)>,
+}
+
+impl Default for pc_grammar_ops {
+    fn default() -> Self {
+        // SAFETY: numbers, pointers, functions that may be missing: zero is one.
+        let mut made: Self = unsafe { core::mem::zeroed() };
+        made.struct_size = core::mem::size_of::<Self>();
+        made
+    }
+}
+
+#[repr(C)]
+#[derive(Clone, Copy)]
 pub struct pc_memo_options {
     /// Bytes of the struct, as the caller was compiled.
     pub struct_size: usize,
@@ -4596,6 +4703,31 @@ extern "C" {
     pub fn pc_codec_ops_init(ops: *mut pc_codec_ops, size: usize);
     /// As [`pc_context_options_init`](crate::pc_context_options_init).
     pub fn pc_eval_args_init(args: *mut pc_eval_args, size: usize);
+    /// Compiles a grammar, by the plug-in module xgrammar. Blocks, and is the slower the more the
+    /// grammar has to say (doc/serving.md has times). The grammar holds the model. Its memory is not of
+    /// the context's allocator. Keywords of a schema that have no effect are named in the log.
+    /// Returns [`PC_ERR_UNSUPPORTED`](crate::PC_ERR_UNSUPPORTED) (the module is not there; the text says what to do. The tokens of the
+    /// model are an application's own: [`pc_grammar_new_own`](crate::pc_grammar_new_own)), [`PC_ERR_FORMAT`](crate::PC_ERR_FORMAT) (the text is not what `kind`
+    /// says), [`PC_ERR_INVALID`](crate::PC_ERR_INVALID) (no answer of this model's tokens matches), [`PC_ERR_LIMIT`](crate::PC_ERR_LIMIT) (too long, nested
+    /// too deep, or a count of repeats above 100,000).
+    pub fn pc_grammar_new(
+        out: *mut *mut pc_grammar,
+        model: *const pc_model,
+        options: *const pc_grammar_options,
+    ) -> pc_status;
+    /// Releases the caller's reference. NULL does nothing.
+    pub fn pc_grammar_free(grammar: *mut pc_grammar);
+    /// A grammar by functions, which are copied. After a failure `on_free` is not called.
+    /// Returns [`PC_ERR_INVALID`](crate::PC_ERR_INVALID) (a function is missing; the first mask lets nothing come and no end).
+    pub fn pc_grammar_new_own(
+        out: *mut *mut pc_grammar,
+        model: *const pc_model,
+        ops: *const pc_grammar_ops,
+    ) -> pc_status;
+    /// As [`pc_context_options_init`](crate::pc_context_options_init).
+    pub fn pc_grammar_options_init(options: *mut pc_grammar_options, size: usize);
+    /// As [`pc_context_options_init`](crate::pc_context_options_init).
+    pub fn pc_grammar_ops_init(ops: *mut pc_grammar_ops, size: usize);
     /// Opens the memo in a folder, or makes an empty one there.
     /// Returns [`PC_AGAIN`](crate::PC_AGAIN) (\*out is NULL: another process is adding; [`PC_MEMO_READ_ONLY`](crate::PC_MEMO_READ_ONLY) works),
     /// [`PC_ERR_MISMATCH`](crate::PC_ERR_MISMATCH) (of another model or kind of mask), [`PC_ERR_FORMAT`](crate::PC_ERR_FORMAT) (damaged), [`PC_ERR_NOT_FOUND`](crate::PC_ERR_NOT_FOUND)
@@ -4927,6 +5059,7 @@ pub mod headers {
     /// ```text
     /// promptcache/batch.h     sequences: requests that are stepped together, continued and branched
     /// promptcache/sampling.h  how tokens are drawn, and what is told of drawn ones
+    /// promptcache/grammar.h   answers that match a JSON schema, a grammar or a regular expression
     /// promptcache/prompt.h    schemas and prompts without PML; their layout
     /// promptcache/cache.h     statistics, events, pins, quotas; K/V of another runtime by key
     /// promptcache/extend.h    your own model, codecs, segments by hand
@@ -5218,6 +5351,16 @@ pub mod headers {
     ///
     ///
     pub mod extend {}
+    /// promptcache/grammar.h: answers that match a JSON schema, a grammar or a regular expression.
+    /// Conventions: promptcache.h. Everything here is since version 0.10.
+    ///
+    /// Copyright (c) The promptcache authors. SPDX-License-Identifier: Apache-2.0
+    ///
+    /// # INIT macros
+    ///
+    ///
+    ///
+    pub mod grammar {}
     /// promptcache/memo.h: attention maps of similar prompts; embeddings, classes and choices by them.
     /// Conventions: promptcache.h.
     ///

@@ -842,6 +842,23 @@ Returns [`PC_ERR_UNSUPPORTED`](crate::Status::Unsupported) (an application's mod
 [`PC_ERR_MISMATCH`](crate::Status::Mismatch) (a segment of another model or RoPE regime), [`PC_ERR_LIMIT`](crate::Status::Limit) (a position or start
 farther from 0 than 2^60)."##
     };
+    (pc_grammar_new) => {
+        r##"By [`pc_grammar_new`](crate::sys::pc_grammar_new):
+
+Compiles a grammar, by the plug-in module xgrammar. Blocks, and is the slower the more the
+grammar has to say (doc/serving.md has times). The grammar holds the model. Its memory is not of
+the context's allocator. Keywords of a schema that have no effect are named in the log.
+Returns [`PC_ERR_UNSUPPORTED`](crate::Status::Unsupported) (the module is not there; the text says what to do. The tokens of the
+model are an application's own: [`pc_grammar_new_own`](crate::sys::pc_grammar_new_own)), [`PC_ERR_FORMAT`](crate::Status::Format) (the text is not what `kind`
+says), [`PC_ERR_INVALID`](crate::Status::Invalid) (no answer of this model's tokens matches), [`PC_ERR_LIMIT`](crate::Status::Limit) (too long, nested
+too deep, or a count of repeats above 100,000)."##
+    };
+    (pc_grammar_new_own) => {
+        r##"By [`pc_grammar_new_own`](crate::sys::pc_grammar_new_own):
+
+A grammar by functions, which are copied. After a failure `on_free` is not called.
+Returns [`PC_ERR_INVALID`](crate::Status::Invalid) (a function is missing; the first mask lets nothing come and no end)."##
+    };
     (pc_memo_open) => {
         r##"By [`pc_memo_open`](crate::sys::pc_memo_open):
 

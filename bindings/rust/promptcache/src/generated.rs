@@ -696,8 +696,10 @@ pub enum Finish {
     Callback,
     /// [`pc_sequence_error`](crate::sys::pc_sequence_error) says which
     Error,
-    /// [`PC_ERR_CANCELLED`](crate::Status::Cancelled): by `cancelled`, [`pc_sequence_cancel`](crate::sys::pc_sequence_cancel) or a deadline
+    /// [`PC_ERR_CANCELLED`](crate::Status::Cancelled): `cancelled`, [`pc_sequence_cancel`](crate::sys::pc_sequence_cancel) or a deadline
     Cancelled,
+    /// the answer matches its grammar, which lets nothing more come
+    Grammar,
     /// A code that this crate does not know: of a later library.
     Other(u32),
 }
@@ -712,6 +714,7 @@ impl From<u32> for Finish {
             4 => Finish::Callback,
             5 => Finish::Error,
             6 => Finish::Cancelled,
+            7 => Finish::Grammar,
             code => Finish::Other(code),
         }
     }
@@ -727,6 +730,7 @@ impl From<Finish> for u32 {
             Finish::Callback => 4,
             Finish::Error => 5,
             Finish::Cancelled => 6,
+            Finish::Grammar => 7,
             Finish::Other(code) => code,
         }
     }
@@ -1404,12 +1408,11 @@ flag_set!(PromptFlags);
 pub struct GenerateFlags(u64);
 
 impl GenerateFlags {
-    /// Of a sequence: it keeps its states when it finishes, and can be forked and continued.
+    /// of a sequence: finished, it has its states, to go on or be forked
     pub const KEEP: GenerateFlags = GenerateFlags(1);
     /// of a sequence: for [`pc_sequence_logits`](crate::sys::pc_sequence_logits)
     pub const LOGITS: GenerateFlags = GenerateFlags(2);
-    /// Only `stop_tokens` and `stop_strings` end a sample, not the model's EOS and the chat template's
-    /// stops.
+    /// The model's EOS and the stops of the chat template do not end a sample.
     pub const IGNORE_END: GenerateFlags = GenerateFlags(4);
 }
 

@@ -59,8 +59,7 @@ OPTIONS = {
 # Fields that are no keywords: what Python has no use for, and results and arrays that a method
 # takes as arguments of its own.
 LEFT_OUT = {"struct_size", "reserved", "allocator", "parallel_for", "parallel_user", "codecs",
-            "codec_count", "bench",
-            "grammar", "sampling", "format", "format_size", "types", "embeddings",
+            "codec_count", "bench", "sampling", "format", "format_size", "types", "embeddings",
             "logits", "segments", "results", "result_stride", "threshold", "memo_threshold", "pool",
             "blocks", "block_bytes", "block_count", "map_layers", "pages", "q", "out", "lse",
             "rope", "pool_k", "pool_v", "k_scales", "v_scales", "frequency", "slopes", "sinks",
@@ -79,7 +78,7 @@ CALLS = {
     "on_bytes": "Callable[[Tier, int, int], None]",
     "on_disabled": "Callable[[int, float, float], None]",
 }
-HANDLES = {"pc_memo": "Memo", "pc_schema": "Schema"}
+HANDLES = {"pc_memo": "Memo", "pc_schema": "Schema", "pc_grammar": "Grammar"}
 ARRAYS = {"const int32_t *": "int32_t[]", "const uint32_t *": "uint32_t[]",
           "const float *": "float[]", "const int64_t *": "int64_t[]", "const double *": "double[]"}
 
@@ -294,8 +293,8 @@ class Interface:
                 count = next((one for one in behind if one.endswith("_count")), "")
                 yield (name, f'("array", "{name}", "{count}", "{ARRAYS[kind]}")', "Sequence[int]",
                        text)
-            elif kind.rstrip(" *").replace("const ", "") in HANDLES:
-                what = HANDLES[kind.rstrip(" *").replace("const ", "")]
+            elif re.sub("const |struct ", "", kind).rstrip(" *") in HANDLES:
+                what = HANDLES[re.sub("const |struct ", "", kind).rstrip(" *")]
                 yield name, f'("handle", "{name}", "{what}")', what, text
             elif kind in ("float", "double"):
                 yield name, f'("number", "{name}")', "float", text
@@ -342,6 +341,7 @@ class Interface:
         yield "from ._record import OpenEnum, OpenFlag, Record"
         yield ""
         yield "if TYPE_CHECKING:"
+        yield "    from ._grammar import Grammar"
         yield "    from ._memo import Memo"
         yield "    from ._schema import Schema"
         yield ""

@@ -18,6 +18,7 @@ from ._compute import Embeddings, Evaluated, Lane, Prefilled, embed, evaluate, p
 from ._context import Context, plugins
 from ._errors import *  # noqa: F403
 from ._generate import Answer, Stream
+from ._grammar import Grammar
 from ._memo import Memo
 from ._messages import Message
 from ._model import Model
@@ -31,10 +32,11 @@ from .programs import Program, ProgramError, ProgramPrompt, prompt_program
 __version__: str = _ffi.string(_lib.pc_version()).decode()
 
 __all__ = [
-    "Answer", "Batch", "Cache", "Context", "Embeddings", "Evaluated", "Folder", "Lane", "Load",
-    "Memo", "Message", "Model", "ModelFile", "Pages", "Prefilled", "Program", "ProgramError",
-    "ProgramPrompt", "Prompt", "PromptBuilder", "Schema", "SchemaBuilder", "Segment", "Sequence",
-    "Span", "States", "Stream", "Systems", "Wanted", "attention", "base_key", "embed", "evaluate",
-    "forget_sequence", "format_chat", "plugins", "prefill", "prompt_program", "segment_key",
+    "Answer", "Batch", "Cache", "Context", "Embeddings", "Evaluated", "Folder", "Grammar", "Lane",
+    "Load", "Memo", "Message", "Model", "ModelFile", "Pages", "Prefilled", "Program",
+    "ProgramError", "ProgramPrompt", "Prompt", "PromptBuilder", "Schema", "SchemaBuilder",
+    "Segment", "Sequence", "Span", "States", "Stream", "Systems", "Wanted", "attention", "base_key",
+    "embed", "evaluate", "forget_sequence", "format_chat", "plugins", "prefill", "prompt_program",
+    "segment_key",
     *_api.__all__, *_errors.__all__,
 ]

@@ -6,6 +6,7 @@ callback and who waits for it both need, a descriptor or a task that is left."""
 import asyncio
 import gc
 import os
+import signal
 import subprocess
 import sys
 import threading
@@ -326,6 +327,29 @@ class Cancellation(Case):
             else:
                 self.fail("the task was cancelled")
         asyncio.run(main())
+
+    def test_interrupts(self):
+        """Ctrl-C cancels what awaits; the batch can go on."""
+        batch, (one,) = batch_of("Hello", max_tokens=1500)
+        begun = threading.Event()
+
+        def send():
+            begun.wait(10)
+            os.kill(os.getpid(), signal.SIGINT)
+
+        async def main():
+            await batch.step_async()
+            begun.set()
+            await batch.run_async()
+        thread = threading.Thread(target=send)
+        thread.start()
+        with self.assertRaises(KeyboardInterrupt):
+            asyncio.run(main())
+        thread.join()
+        count = len(one.tokens)
+        self.assertLess(count, 1500)
+        self.assertTrue(batch.step())
+        self.assertEqual(len(one.tokens), count + 1)
 
     def test_cancelled_sequences(self):
         async def main():

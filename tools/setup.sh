@@ -3,7 +3,7 @@
 #   (no option)  for building; demo.sh runs it
 #   --tests      also for the tests, with a sentence encoder of 84 MB in build/minilm, tools for
 #                CUDA kernels in build/nvcc (6 MB; where there is no nvcc, with one of 105 MB), and
-#                XGrammar in build/xgrammar (2.7 MB of sources; compiling takes 75 s of two cores)
+#                XGrammar in build/xgrammar (2.7 MB of sources; compiling takes 85 s of two cores)
 #                with PC_SETUP_CUBLAS=1, where there is no CUDA toolkit, also cuBLASLt in build/nvcc
 #                (423 MB): without its header the CUDA backend is neither built nor tested
 #                with PC_SETUP_TRANSFORMERS=1 also torch and transformers in build/transformers

@@ -171,7 +171,8 @@ static void push_some(schedule *x, tracked *t)
     uint32_t finish = pc_sequence_finish(t->s);
     int over = finish == PC_FINISH_STOP_TOKEN || finish == PC_FINISH_GRAMMAR, fits = 1;
     int32_t all[64], more[4];
-    memcpy(all, tokens, count * sizeof *tokens);
+    if (count)
+        memcpy(all, tokens, count * sizeof *tokens);
     const int32_t *answer = g ? g->answers[below(x, g->count)] : NULL;
     for (size_t i = 0; i < n; i++) {
         size_t at = count - t->first + i;

@@ -37,7 +37,7 @@ if(CMAKE_SYSTEM_PROCESSOR MATCHES "x86_64|AMD64")
   set(avx512vnni ${avx512} -mavx512vnni)
   set(avx512bf16 ${avx512} -mavx512bf16)
   set(PC_AVX512BF16_FLAGS ${avx512bf16} -mavx512vnni) # what AMX is built on
-  set(amx ${PC_AVX512BF16_FLAGS} -mamx-tile -mamx-bf16 -mamx-int8)
+  set(amx ${PC_AVX512BF16_FLAGS} -mamx-tile -mamx-bf16)
   foreach(level avx2 avx512 avx512vnni avx512bf16)
     file(GLOB ${level}_files lib/attn/cpu/*_${level}.c lib/memo/*/*_${level}.c
       lib/base/*_${level}.c)

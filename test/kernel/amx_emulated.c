@@ -11,6 +11,5 @@ const pc__kernels *amx_emulated(const char *below)
     table.name = "amx, emulated";
     table.attend_bf16 = pc__attend_bf16_amx;
     table.panel_bf16 = pc__panel_bf16_amx;
-    table.panel_quantised = pc__panel_quantised_amx;
     return &table;
 }

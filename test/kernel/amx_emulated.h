@@ -6,8 +6,7 @@
 
 #include "attn/kernels.h"
 
-/* Over the kernels of the level `below`: "avx512bf16", or "avx512vnni", if only the quantised ones
- * are called. NULL: this processor lacks that level. */
+/* Over the kernels of the level `below`, "avx512bf16". NULL: this processor lacks that level. */
 const pc__kernels *amx_emulated(const char *below);
 /* NULL: likewise, or it has AMX, which traps nothing. From the first call on, SIGILL is the
  * model's. */

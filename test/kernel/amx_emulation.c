@@ -136,23 +136,3 @@ void amx_multiply_bf16(int sum, int a, int b)
     _mm_setcsr(before);
     amx.bf16_products++;
 }
-
-static int32_t byte_of(uint8_t b, int is_signed)
-{
-    return is_signed && b >= 128 ? (int32_t)b - 256 : (int32_t)b;
-}
-
-void amx_multiply_int8(int sum, int a, int b, int a_signed, int b_signed)
-{
-    amx_tile *c = configured(sum);
-    const amx_tile *x = configured(a), *y = configured(b);
-    need_shapes(c, x, y);
-    for (size_t m = 0; m < c->rows; m++)
-        for (size_t k = 0; k < x->bytes; k++)
-            for (size_t n = 0; n < c->bytes / 4; n++) {
-                int32_t product = byte_of(x->at.byte[m][k], a_signed)
-                                  * byte_of(y->at.byte[k / 4][4 * n + k % 4], b_signed);
-                c->at.whole[m][n] = (int32_t)((uint32_t)c->at.whole[m][n] + (uint32_t)product);
-            }
-    amx.int8_products++;
-}

@@ -24,7 +24,7 @@ typedef struct amx_tile {
 typedef struct amx_machine {
     amx_tile tile[8];
     int open; /* between LDTILECFG and TILERELEASE */
-    uint64_t configurations, loads, stores, zeros, bf16_products, int8_products, releases;
+    uint64_t configurations, loads, stores, zeros, bf16_products, releases;
 } amx_machine;
 extern _Thread_local amx_machine amx;
 
@@ -34,8 +34,6 @@ void amx_zero(int tile);
 void amx_load(int tile, const void *base, ptrdiff_t stride);
 void amx_store(int tile, void *base, ptrdiff_t stride);
 void amx_multiply_bf16(int sum, int a, int b);
-/* Bytes of a and of b signed or not. */
-void amx_multiply_int8(int sum, int a, int b, int a_signed, int b_signed);
 
 #if defined(AMX_INTRINSICS)
 #include <immintrin.h>
@@ -43,20 +41,12 @@ void amx_multiply_int8(int sum, int a, int b, int a_signed, int b_signed);
 #undef _tile_stored
 #undef _tile_zero
 #undef _tile_dpbf16ps
-#undef _tile_dpbssd
-#undef _tile_dpbsud
-#undef _tile_dpbusd
-#undef _tile_dpbuud
 #define _tile_loadconfig(config) amx_load_config(config)
 #define _tile_release() amx_release()
 #define _tile_zero(tile) amx_zero(tile)
 #define _tile_loadd(tile, base, stride) amx_load((tile), (base), (ptrdiff_t)(stride))
 #define _tile_stored(tile, base, stride) amx_store((tile), (base), (ptrdiff_t)(stride))
 #define _tile_dpbf16ps(sum, a, b) amx_multiply_bf16(sum, a, b)
-#define _tile_dpbssd(sum, a, b) amx_multiply_int8(sum, a, b, 1, 1)
-#define _tile_dpbsud(sum, a, b) amx_multiply_int8(sum, a, b, 1, 0)
-#define _tile_dpbusd(sum, a, b) amx_multiply_int8(sum, a, b, 0, 1)
-#define _tile_dpbuud(sum, a, b) amx_multiply_int8(sum, a, b, 0, 0)
 #endif
 
 #endif

@@ -116,8 +116,6 @@ static int tile_product(const instruction *i)
         return 0;
     if (i->opcode == 0x5c && i->prefix == 2)
         amx_multiply_bf16(i->reg, i->rm, i->v);
-    else if (i->opcode == 0x5e)
-        amx_multiply_int8(i->reg, i->rm, i->v, i->prefix >= 2, i->prefix == 3 || i->prefix == 1);
     else
         return 0;
     return 1;
@@ -153,6 +151,5 @@ const pc__kernels *amx_trapped(const char *below)
     table.name = "amx, trapped";
     table.attend_bf16 = pc__attend_bf16_amx;
     table.panel_bf16 = pc__panel_bf16_amx;
-    table.panel_quantised = pc__panel_quantised_amx;
     return &table;
 }

@@ -122,25 +122,6 @@ static void model_bf16(void)
     amx_release();
 }
 
-static void model_int8(void)
-{
-    static const int32_t want[2][2] = {{(-1 * 255 + 2 * 3) + 10, 255 * 255 + 2 * 3 + 10},
-                                       {-1 * -1 + 2 * 3 + 10, 255 * -1 + 2 * 3 + 10}};
-    const uint8_t a[4] = {255, 2, 0, 0}, b[4] = {255, 3, 0, 0};
-    for (int b_signed = 0; b_signed < 2; b_signed++)
-        for (int a_unsigned = 0; a_unsigned < 2; a_unsigned++) {
-            int32_t c = 10;
-            shape(1, 4, 1);
-            amx_load(0, &c, 4);
-            amx_load(1, a, 4);
-            amx_load(2, b, 4);
-            amx_multiply_int8(0, 1, 2, !a_unsigned, b_signed);
-            amx_store(0, &c, 4);
-            CHECK_INT(c, want[b_signed][a_unsigned]);
-            amx_release();
-        }
-}
-
 /* Of the library's object code, for a page of 128 + 128 dimensions: what its speed was estimated
  * from. */
 static void attend_counts(const pc__kernels *kernels, size_t rows, uint64_t blocks)
@@ -198,7 +179,6 @@ int main(void)
     presence();
     masks();
     model_bf16();
-    model_int8();
     if ((object = amx_trapped("avx512bf16"))) {
         attend_counts(object, 1, 1);
         attend_counts(object, 16, 1);

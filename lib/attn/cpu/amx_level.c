@@ -56,7 +56,6 @@ static void fill_amx_table(void)
     table.name = "amx";
     table.attend_bf16 = pc__attend_bf16_amx;
     table.panel_bf16 = pc__panel_bf16_amx;
-    table.panel_quantised = pc__panel_quantised_amx;
 }
 
 const pc__kernels *pc__kernels_amx(void)

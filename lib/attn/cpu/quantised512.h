@@ -1,4 +1,4 @@
-/* Units of quantised weights as bytes and floats, for the kernels with AVX-512 and AMX. */
+/* Units of quantised weights as bytes and floats, for the kernel with AVX-512. */
 #ifndef PC_ATTN_CPU_QUANTISED512_H
 #define PC_ATTN_CPU_QUANTISED512_H
 

@@ -3,7 +3,8 @@
 #   (no option)  for building; demo.sh runs it
 #   --tests      also for the tests, with a sentence encoder of 84 MB in build/minilm, tools for
 #                CUDA kernels in build/nvcc (6 MB; where there is no nvcc, with one of 105 MB), and
-#                XGrammar in build/xgrammar (2.7 MB of sources; compiling takes 85 s of two cores)
+#                XGrammar in build/xgrammar (2.7 MB of sources; compiling takes 85 s of two cores;
+#                not with PC_SETUP_XGRAMMAR=0)
 #                with PC_SETUP_CUBLAS=1, where there is no CUDA toolkit, also cuBLASLt in build/nvcc
 #                (423 MB): without its header the CUDA backend is neither built nor tested
 #                with PC_SETUP_TRANSFORMERS=1 also torch and transformers in build/transformers
@@ -32,7 +33,7 @@ case "${1-}" in
     needed="$needed $testing $ci"
     optional="$optional $testing_optional $ci_optional" fetch=1
     ;;
-*) sed -n '2,11s/^# *//p' "$0"; exit 2 ;;
+*) sed -n '2,12s/^# *//p' "$0"; exit 2 ;;
 esac
 
 # missing PACKAGES: those that are not installed
@@ -155,7 +156,7 @@ install_packages
 if [ "$fetch" = 1 ]; then
     fetch_encoder
     fetch_nvcc
-    make_xgrammar
+    [ "${PC_SETUP_XGRAMMAR-1}" = 0 ] || make_xgrammar
     [ -z "${PC_SETUP_TRANSFORMERS-}" ] ||
         python3 bindings/python/test/fetch_transformers.py build/transformers ||
         echo "setup: going on without torch and transformers"

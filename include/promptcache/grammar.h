@@ -13,6 +13,8 @@
 extern "C" {
 #endif
 
+/* ---- Grammars */
+
 /* A grammar for the tokens of a model. It never changes: any number of sequences, on any threads,
  * may have it in their options (pc_generate_options.grammar), and they hold it.
  *

@@ -540,7 +540,8 @@ int main(int argc, char **argv)
         lends_its_turn(&w);
         run_all(&w, count);
     }
-    run_modules(&options, 1 + count / 8);
+    if (count >= 30) /* the fake device would take minutes */
+        run_modules(&options, count / 8);
     if (!options.backend)
         run_application(&options, count);
     return pc_test_end();

@@ -5356,6 +5356,10 @@ pub mod headers {
     ///
     /// Copyright (c) The promptcache authors. SPDX-License-Identifier: Apache-2.0
     ///
+    /// # Grammars
+    ///
+    ///
+    ///
     /// # INIT macros
     ///
     ///

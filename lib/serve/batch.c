@@ -169,9 +169,17 @@ static void start_whole(pc_batch *batch, pc_sequence *const *list, size_t count,
 
 /* ------------------------------------------------------------------ admission */
 
+/* Tokens that the model's context has room for behind those of the sequence. */
+static uint64_t context_left(const pc_sequence *s)
+{
+    int64_t end = s->placed.sequence ? s->placed.next_position : s->prompt->end;
+    int64_t left = pc__sequence_limit(s) - end - (int64_t)s->pending;
+    return left > 0 ? (uint64_t)left : 0;
+}
+
 uint64_t pc__batch_own_tokens(const pc_sequence *s)
 {
-    uint64_t tokens = s->count, most, answered;
+    uint64_t tokens = s->count, most, answered, left;
     if (!s->prompt->part_count) /* it was loaded */
         tokens += s->placed.own.count;
     for (size_t p = 0; p < s->prompt->part_count; p++)
@@ -179,7 +187,10 @@ uint64_t pc__batch_own_tokens(const pc_sequence *s)
             tokens += s->prompt->parts[p].count;
     most = s->generation.options.max_tokens;
     answered = s->count - s->turn;
-    return tokens + (most > answered ? most - answered : 0);
+    left = context_left(s);
+    if (most <= answered)
+        return tokens;
+    return tokens + (most - answered < left ? most - answered : left);
 }
 
 /* Those that have waited long first, then by priority, by deadline, and in the order of joining. */
@@ -208,6 +219,24 @@ static void refuse(pc_sequence *s, uint64_t tokens, uint64_t most)
                                   "sequence may come to hold %llu",
                                   (unsigned long long)most, s->generation.options.max_tokens,
                                   (unsigned long long)tokens));
+}
+
+/* Ends those that are cancelled or late: they need no room for that, and keep none free. Returns
+ * how many are left. */
+static size_t drop_cancelled(const pc_batch *batch, pc_sequence **waiting, size_t count)
+{
+    size_t left = 0, still = 0;
+    for (size_t i = 0; i < count; i++) {
+        pc_status status = pc__generation_poll(&waiting[i]->generation);
+        if (status < 0 && is_fresh(batch, waiting[i]))
+            pc__sequence_fail(waiting[i], status);
+        else
+            waiting[left++] = waiting[i];
+    }
+    for (size_t i = 0; i < left; i++) /* a poll may have removed any of them */
+        if (is_fresh(batch, waiting[i]))
+            waiting[still++] = waiting[i];
+    return still;
 }
 
 /* Of `waiting`, those that have room beside `held` tokens: they move to the front of the list, and
@@ -503,6 +532,8 @@ static size_t sort_members(batch_memory *m, size_t count)
         else
             insert_waiting(m->waiting, waiting++, s);
     }
+    if (st->batch->max_own_tokens)
+        waiting = drop_cancelled(st->batch, m->waiting, waiting);
     waiting = admit(st->batch, held, m->waiting, waiting);
     for (size_t i = 0; i < waiting; i++) {
         pc_sequence *s = m->waiting[i];

@@ -9,8 +9,8 @@
 #include "text/json_file.h"
 #include "text/utf8.h"
 
-/* XGrammar takes time with the square of the optional parts of a sequence: 200 take half a second.
- */
+/* XGrammar takes time with the square of the parts of a sequence that may be empty: 200 take half a
+ * second. */
 enum {
     MOST_BYTES = 256 << 10,
     MOST_EXPRESSION_BYTES = 64 << 10,
@@ -58,6 +58,14 @@ static pc_status check_size(size_t size, size_t most, const char *call, const ch
                        : PC_OK;
 }
 
+/* Whether a part that may be empty ends at `at`: a?, a*, (a|), (|a), of rules "". */
+static int is_optional(const char *text, size_t size, size_t at, int rules)
+{
+    char c = text[at], before = at ? text[at - 1] : 0, behind = at + 1 < size ? text[at + 1] : 0;
+    return c == '?' || c == '*' || (rules && c == '"' && behind == '"')
+           || (!rules && c == '|' && (before == '(' || behind == ')'));
+}
+
 static pc_status check_brackets(const char *text, size_t size, int rules, const char *call,
                                 const char *what)
 {
@@ -68,9 +76,13 @@ static pc_status check_brackets(const char *text, size_t size, int rules, const 
         char c = text[i];
         if (rules && c == ':') /* ::=, of the next rule */
             optional = 0;
-        else if (c == '?' && ++optional > MOST_OPTIONAL)
-            return pc__fail(PC_ERR_LIMIT, "%s: the %s has more than %d optional parts (?)", call,
-                            what, MOST_OPTIONAL);
+        else if (is_optional(text, size, i, rules) && ++optional > MOST_OPTIONAL)
+            return pc__fail(PC_ERR_LIMIT,
+                            "%s: the %s has more than %d optional parts (? and * and empty ones)",
+                            call, what, MOST_OPTIONAL);
+        else if (rules && c == '#') /* a comment */
+            while (i + 1 < size && text[i + 1] != '\n')
+                i++;
         else if (c == '\\')
             i++;
         else if (c == '[')

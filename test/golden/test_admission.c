@@ -1,7 +1,8 @@
 /* Admission to a batch by max_own_tokens. Catches: sequences that together may come to hold more
  * than the limit; a small one that overtakes the one that waits for room; one that waits for ever;
  * one that fails where it could wait, or waits where it can never have room; a place that a
- * finished, cancelled or removed sequence keeps. */
+ * finished, cancelled or removed sequence keeps; a cancelled or late one that waits for room only
+ * to end, and keeps others out; an answer that counts with more than the context holds. */
 #include <promptcache/batch.h>
 #include <promptcache/cache.h>
 #include <stdlib.h>
@@ -10,7 +11,7 @@
 #include "random_model.h"
 #include "testing.h"
 
-enum { MOST = 40, LONGEST = 200 };
+enum { MOST = 40, LONGEST = 200, CONTEXT = 1024 };
 
 typedef struct world {
     pc_model *model;
@@ -115,6 +116,25 @@ static void names_what_never_fits(pc_model *model)
     end(&w);
 }
 
+/* An answer without a limit ends with the model's context, and counts up to there. */
+static void counts_to_the_end_of_the_context(pc_model *model)
+{
+    world w;
+    begin(&w, model, CONTEXT, 0);
+    pc_sequence *s = add(&w, 24, UINT32_MAX, 0);
+    CHECK_STATUS(pc_batch_step(w.batch), PC_OK);
+    CHECK_INT(length_of(s), 1);
+    CHECK_INT(stats_of(&w).own_tokens, CONTEXT);
+    CHECK_STATUS(pc_batch_step(w.batch), PC_OK);
+    CHECK_INT(stats_of(&w).own_tokens, CONTEXT);
+    end(&w);
+    begin(&w, model, CONTEXT - 1, 0);
+    s = add(&w, 24, UINT32_MAX, 0);
+    CHECK_STATUS(pc_batch_step(w.batch), PC_END);
+    CHECK_STATUS(pc_sequence_error(s, NULL), PC_ERR_LIMIT);
+    end(&w);
+}
+
 /* Priority and joining decide, not size; who leaves makes room. */
 static void keeps_the_order(pc_model *model)
 {
@@ -155,24 +175,81 @@ static void admits_the_lowest(pc_model *model)
     end(&w);
 }
 
+static int32_t says_stop(void *user)
+{
+    return *(int *)user;
+}
+
+/* Frees its sequence, which waits. */
+static int32_t frees(void *user)
+{
+    pc_sequence **sequence = user;
+    pc_sequence_free(*sequence);
+    *sequence = NULL;
+    return 1;
+}
+
+/* One that waits ends in the next step, however it is cancelled, and those behind it come. */
+static void ends_while_it_waits(pc_model *model)
+{
+    pc_generate_options o = PC_GENERATE_OPTIONS_INIT;
+    for (int how = 0; how < 4; how++) {
+        int stop = 0;
+        world w;
+        begin(&w, model, 100, 0);
+        pc_sequence *first = add(&w, 30, 20, 0);
+        CHECK_STATUS(pc_batch_step(w.batch), PC_OK);
+        pc_sequence *waits = add(&w, 50, 20, 0), *small = add(&w, 5, 5, 0);
+        o.max_tokens = 20;
+        o.deadline_seconds = how == 1 ? 1e-9 : 0;
+        o.cancelled = how == 2 ? says_stop : how == 3 ? frees : NULL;
+        o.cancel_user = how == 2 ? (void *)&stop : (void *)&w.sequence[1];
+        if (how != 1 && how != 3) {
+            CHECK_OK(pc_sequence_set_options(waits, &o));
+            CHECK_STATUS(pc_batch_step(w.batch), PC_OK);
+            CHECK_INT(length_of(small), 0);
+            CHECK_INT(pc_sequence_finish(waits), PC_FINISH_NONE);
+            stop = 1;
+            if (!how)
+                CHECK_OK(pc_sequence_cancel(waits));
+        } else {
+            CHECK_OK(pc_sequence_set_options(waits, &o));
+        }
+        CHECK_STATUS(pc_batch_step(w.batch), PC_OK);
+        if (how == 3) {
+            CHECK(!w.sequence[1]);
+        } else {
+            CHECK_INT(pc_sequence_finish(waits), PC_FINISH_CANCELLED);
+            CHECK_STATUS(pc_sequence_error(waits, NULL), PC_ERR_CANCELLED);
+        }
+        CHECK_INT(length_of(small), 1);
+        CHECK_INT(pc_sequence_finish(first), PC_FINISH_NONE);
+        CHECK_INT(stats_of(&w).waiting, 0);
+        end(&w);
+    }
+}
+
 int main(void)
 {
     random_model shape = {.scheme = PC_POSITION_ROPE,
                           .compute = PC_DTYPE_F32,
                           .kv = PC_DTYPE_F32,
                           .head_dim = 16,
-                          .context_length = 1024};
+                          .context_length = CONTEXT};
     pc_context_options options = PC_CONTEXT_OPTIONS_INIT;
     pc_context *context = NULL;
     pc_model *model = NULL;
     options.backend = getenv("PC_BACKEND");
     if (CHECK_OK(pc_context_new(&context, &options))
         && CHECK_OK(random_model_new(&model, context, &shape))) {
+        model->info.context_length = CONTEXT;
         for (uint64_t seed = 0; seed < 60; seed++)
             keeps_the_limit(model, seed);
         names_what_never_fits(model);
+        counts_to_the_end_of_the_context(model);
         keeps_the_order(model);
         admits_the_lowest(model);
+        ends_while_it_waits(model);
     }
     pc_model_free(model);
     pc_context_free(context);

@@ -445,6 +445,13 @@ static void refused(void)
         {REGEX, repeated("", "(", 20000, "a"), PC_ERR_LIMIT, "nested deeper than 100"},
         {EBNF, repeated("root ::= ", "(", 20000, "\"a\""), PC_ERR_LIMIT, "nested deeper than 100"},
         {REGEX, repeated("", "a?", 5000, ""), PC_ERR_LIMIT, "optional parts"},
+        {REGEX, repeated("", "a*", 5000, ""), PC_ERR_LIMIT, "optional parts"},
+        {REGEX, repeated("", "(a|)", 5000, ""), PC_ERR_LIMIT, "optional parts"},
+        {REGEX, repeated("", "(|a)", 5000, ""), PC_ERR_LIMIT, "optional parts"},
+        {EBNF, repeated("root ::= ", "(\"a\" | \"\") ", 5000, ""), PC_ERR_LIMIT, "optional parts"},
+        {EBNF, repeated("# [\\\nroot ::= ", "\"a\"? ", 5000, ""), PC_ERR_LIMIT, "optional parts"},
+        {EBNF, repeated("# don\"t\nroot ::= ", "(", 20000, "\"a\""), PC_ERR_LIMIT,
+         "nested deeper than 100"},
         {REGEX, repeated("", "a", 70000, ""), PC_ERR_LIMIT, "at most 65536"},
         {EBNF, repeated("root ::= \"", "a", 300000, "\""), PC_ERR_LIMIT, "at most 262144"}};
     for (size_t i = 0; i < sizeof large / sizeof *large; i++) {

@@ -73,7 +73,7 @@ PC_API void pc_grammar_free(pc_grammar *grammar);
 
 /* A grammar of the application's own, by another engine or by hand. A matcher is the state of one
  * answer: its functions are called by one thread at a time, those of several matchers at once.
- * pc_error_set says why one has failed. */
+ * pc_error_set says why one has failed; of positive results only accept's PC_MISS is allowed. */
 typedef struct pc_grammar_ops {
     size_t struct_size;
     /* A matcher of an answer that begins. */

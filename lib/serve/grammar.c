@@ -59,26 +59,44 @@ static pc_status make_grammar(pc_grammar **out, const pc_model *model)
     return PC_OK;
 }
 
+pc_status pc__grammar_said(pc_status status, const char *function)
+{
+    if (status < 0)
+        return pc__callback_failed(status, "grammar: %s", function);
+    return status ? pc__fail(PC_ERR_INTERNAL, "grammar: %s returned %s, which it may not", function,
+                             pc_status_name(status))
+                  : PC_OK;
+}
+
+/* Bits of tokens that can be drawn: of end tokens only may_end counts. */
+static int any_token(const pc_grammar *g, uint32_t *bits, size_t words)
+{
+    int32_t end = g->model->info.token_eos;
+    uint32_t any = 0;
+    if (end >= 0)
+        bits[end / 32] &= ~(UINT32_C(1) << end % 32);
+    for (size_t i = 0; i < words; i++)
+        any |= bits[i];
+    return any != 0;
+}
+
 /* Some answer begins: at least by its first token. */
 static pc_status check_beginning(const pc_grammar *g, const char *call)
 {
     const pc_grammar_ops *ops = &g->ops;
     size_t words = pc__grammar_words(g);
-    uint32_t *bits = pc__calloc(&g->model->context->mem, words, sizeof *bits), any = 0;
+    uint32_t *bits = pc__calloc(&g->model->context->mem, words, sizeof *bits);
     void *matcher = NULL;
     int32_t may_end = 0;
     pc_status status = PC_ERR_NOMEM;
     if (!bits)
         return status;
     pc__callback_begin();
-    status = ops->matcher_new(ops->user, &matcher);
+    status = pc__grammar_said(ops->matcher_new(ops->user, &matcher), "matcher_new");
     if (status >= 0)
-        status = ops->mask(ops->user, matcher, bits, g->vocab, &may_end);
-    if (status < 0)
-        status = pc__callback_failed(status, "%s: the first mask", call);
-    for (size_t i = 0; status >= 0 && i < words; i++)
-        any |= bits[i];
-    if (status >= 0 && !any && !may_end)
+        status = pc__grammar_said(ops->mask(ops->user, matcher, bits, g->vocab, &may_end),
+                                  "the first mask");
+    if (status >= 0 && !any_token(g, bits, words) && !may_end)
         status = pc__fail(PC_ERR_INVALID,
                           "%s: no answer matches: no token of this model can begin "
                           "one, and an empty one does not match",

@@ -21,6 +21,8 @@ PC__HOLDABLE(pc_grammar, pc__grammar_ref, pc_grammar_free)
 /* PC_ERR_MISMATCH: the grammar is for other tokens than this model's. */
 pc_status pc__grammar_check_model(const pc_grammar *grammar, const pc_model *model,
                                   const char *call);
+/* What a function of the engine has said: PC_OK, or the error. */
+pc_status pc__grammar_said(pc_status status, const char *function);
 static inline size_t pc__grammar_words(const pc_grammar *grammar)
 {
     return (grammar->vocab + 31) / 32;

@@ -13,8 +13,7 @@ static pc_status new_matcher(const pc__guide *g, void **out)
 {
     *out = NULL;
     pc__callback_begin();
-    pc_status status = ops_of(g)->matcher_new(ops_of(g)->user, out);
-    return status < 0 ? pc__callback_failed(status, "grammar: matcher_new") : PC_OK;
+    return pc__grammar_said(ops_of(g)->matcher_new(ops_of(g)->user, out), "matcher_new");
 }
 
 static void free_matcher(const pc__guide *g, void *matcher)
@@ -90,11 +89,11 @@ pc_status pc__guide_copy(pc__guide *to, const pc__guide *from)
     memcpy(to->answers, from->answers, from->count * sizeof *to->answers);
     to->count = from->count;
     pc__callback_begin();
-    status = ops_of(to)->matcher_copy(ops_of(to)->user, from->matcher, &to->matcher);
+    status = pc__grammar_said(
+        ops_of(to)->matcher_copy(ops_of(to)->user, from->matcher, &to->matcher), "matcher_copy");
     if (status >= 0)
         return PC_OK;
     to->matcher = NULL;
-    status = pc__callback_failed(status, "grammar: matcher_copy");
 fail:
     pc__guide_end(to);
     return status;
@@ -131,16 +130,15 @@ pc_status pc__guide_look(pc__guide *g, const pc__generation *generation)
 {
     size_t words;
     uint32_t any = 0;
-    pc_status status;
     if (!g->grammar || g->looked)
         return PC_OK;
     words = pc__grammar_words(g->grammar);
     memset(g->bits, 0, words * sizeof *g->bits);
     g->may_end = 0;
     pc__callback_begin();
-    status = ops_of(g)->mask(ops_of(g)->user, g->matcher, g->bits, g->grammar->vocab, &g->may_end);
-    if (status < 0)
-        return pc__callback_failed(status, "grammar: mask");
+    PC__TRY_RETURN(pc__grammar_said(
+        ops_of(g)->mask(ops_of(g)->user, g->matcher, g->bits, g->grammar->vocab, &g->may_end),
+        "mask"));
     if (g->grammar->vocab % 32)
         g->bits[words - 1] &= (UINT32_C(1) << g->grammar->vocab % 32) - 1;
     set_stops(g, generation, 0);

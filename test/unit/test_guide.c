@@ -530,6 +530,38 @@ static pc_status any_accept(void *user, void *matcher, int32_t token)
     return PC_OK;
 }
 
+static pc_status missing_matcher(void *user, void **out)
+{
+    (void)user;
+    *out = NULL;
+    return PC_MISS;
+}
+
+static pc_status missing_mask(void *user, void *matcher, uint32_t *bits, size_t count,
+                              int32_t *may_end)
+{
+    (void)user, (void)matcher, (void)count;
+    bits[0] = 1;
+    *may_end = 1;
+    return PC_MISS;
+}
+
+/* Results that only accept may give. */
+static void strange_results(const world *w)
+{
+    word_grammar engine = words;
+    pc_grammar *g = NULL;
+    pc_grammar_ops ops = word_ops(&engine);
+    ops.matcher_new = missing_matcher;
+    CHECK_STATUS(pc_grammar_new_own(&g, w->model, &ops), PC_ERR_INTERNAL);
+    CHECK_ERROR_HAS("matcher_new returned PC_MISS");
+    ops = word_ops(&engine);
+    ops.mask = missing_mask;
+    CHECK_STATUS(pc_grammar_new_own(&g, w->model, &ops), PC_ERR_INTERNAL);
+    CHECK_ERROR_HAS("mask returned PC_MISS");
+    CHECK(!g && !engine.live);
+}
+
 static void refused(void)
 {
     world w, strange;
@@ -554,6 +586,7 @@ static void refused(void)
     CHECK_STATUS(pc_grammar_new_own(&g, w.model, &ops), PC_ERR_INVALID);
     CHECK_ERROR_HAS("no answer matches");
     CHECK(!g && !engine.live && !engine.freed);
+    strange_results(&w);
     pc_grammar_free(NULL);
     /* a dead end behind a token: the answer so far stays */
     engine = words;

@@ -3131,7 +3131,7 @@ impl Default for pc_grammar_options {
 
 /// A grammar of the application's own, by another engine or by hand. A matcher is the state of one
 /// answer: its functions are called by one thread at a time, those of several matchers at once.
-/// [`pc_error_set`](crate::pc_error_set) says why one has failed.
+/// [`pc_error_set`](crate::pc_error_set) says why one has failed; of positive results only accept's [`PC_MISS`](crate::PC_MISS) is allowed.
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub struct pc_grammar_ops {

@@ -68,13 +68,22 @@ pc_status pc__grammar_said(pc_status status, const char *function)
                   : PC_OK;
 }
 
-/* Bits of tokens that can be drawn: of end tokens only may_end counts. */
-static int any_token(const pc_grammar *g, uint32_t *bits, size_t words)
+void pc__grammar_allow(const pc_grammar *g, uint32_t *bits, int32_t token, int allowed)
 {
-    int32_t end = g->model->info.token_eos;
+    if (token < 0 || (size_t)token >= g->vocab)
+        return;
+    if (allowed)
+        bits[token / 32] |= UINT32_C(1) << token % 32;
+    else
+        bits[token / 32] &= ~(UINT32_C(1) << token % 32);
+}
+
+int pc__grammar_allows_any(const pc_grammar *g, uint32_t *bits)
+{
+    size_t words = pc__grammar_words(g);
     uint32_t any = 0;
-    if (end >= 0)
-        bits[end / 32] &= ~(UINT32_C(1) << end % 32);
+    if (g->vocab % 32)
+        bits[words - 1] &= (UINT32_C(1) << g->vocab % 32) - 1;
     for (size_t i = 0; i < words; i++)
         any |= bits[i];
     return any != 0;
@@ -84,8 +93,7 @@ static int any_token(const pc_grammar *g, uint32_t *bits, size_t words)
 static pc_status check_beginning(const pc_grammar *g, const char *call)
 {
     const pc_grammar_ops *ops = &g->ops;
-    size_t words = pc__grammar_words(g);
-    uint32_t *bits = pc__calloc(&g->model->context->mem, words, sizeof *bits);
+    uint32_t *bits = pc__calloc(&g->model->context->mem, pc__grammar_words(g), sizeof *bits);
     void *matcher = NULL;
     int32_t may_end = 0;
     pc_status status = PC_ERR_NOMEM;
@@ -96,7 +104,8 @@ static pc_status check_beginning(const pc_grammar *g, const char *call)
     if (status >= 0)
         status = pc__grammar_said(ops->mask(ops->user, matcher, bits, g->vocab, &may_end),
                                   "the first mask");
-    if (status >= 0 && !any_token(g, bits, words) && !may_end)
+    pc__grammar_allow(g, bits, g->model->info.token_eos, 0); /* of that only may_end counts */
+    if (status >= 0 && !pc__grammar_allows_any(g, bits) && !may_end)
         status = pc__fail(PC_ERR_INVALID,
                           "%s: no answer matches: no token of this model can begin "
                           "one, and an empty one does not match",

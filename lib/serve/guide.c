@@ -115,35 +115,23 @@ void pc__guide_end(pc__guide *g)
 static void set_stops(const pc__guide *g, const pc__generation *generation, int allowed)
 {
     const pc_generate_options *o = &generation->options;
-    for (size_t i = 0; i < o->stop_token_count; i++) {
-        int32_t token = o->stop_tokens[i];
-        if (token < 0 || (size_t)token >= g->grammar->vocab)
-            continue;
-        if (allowed)
-            g->bits[token / 32] |= UINT32_C(1) << token % 32;
-        else
-            g->bits[token / 32] &= ~(UINT32_C(1) << token % 32);
-    }
+    for (size_t i = 0; i < o->stop_token_count; i++)
+        pc__grammar_allow(g->grammar, g->bits, o->stop_tokens[i], allowed);
 }
 
 pc_status pc__guide_look(pc__guide *g, const pc__generation *generation)
 {
-    size_t words;
-    uint32_t any = 0;
+    int any;
     if (!g->grammar || g->looked)
         return PC_OK;
-    words = pc__grammar_words(g->grammar);
-    memset(g->bits, 0, words * sizeof *g->bits);
+    memset(g->bits, 0, pc__grammar_words(g->grammar) * sizeof *g->bits);
     g->may_end = 0;
     pc__callback_begin();
     PC__TRY_RETURN(pc__grammar_said(
         ops_of(g)->mask(ops_of(g)->user, g->matcher, g->bits, g->grammar->vocab, &g->may_end),
         "mask"));
-    if (g->grammar->vocab % 32)
-        g->bits[words - 1] &= (UINT32_C(1) << g->grammar->vocab % 32) - 1;
     set_stops(g, generation, 0);
-    for (size_t i = 0; i < words; i++)
-        any |= g->bits[i];
+    any = pc__grammar_allows_any(g->grammar, g->bits);
     g->closed = g->may_end && !any;
     g->looked = 1;
     if (any || g->may_end)

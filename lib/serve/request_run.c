@@ -314,15 +314,20 @@ static pc_status next_stage(pc__pieces *p)
     return begin_rows(p);
 }
 
+/* Where the seconds of this stage count: in new text no module is encoded. */
+static double *seconds_of(pc__pieces *p)
+{
+    pc_stats *stats = &p->request.stats;
+    return p->stage == PC__PIECES_MODULES ? &stats->seconds_encode : &stats->seconds_prefill;
+}
+
 /* An encode call of an application's model is no piece: it comes at once. */
 static pc_status encode_at_once(pc__pieces *p)
 {
-    pc_stats *stats = &p->request.stats;
     double started = pc__now();
     PC__TRY_RETURN(pc__gather_look_again(p->gather));
     pc_status status = pc__gather_compute_next(p->gather, p->most, &p->at_once);
-    *(p->stage == PC__PIECES_TEXT ? &stats->seconds_prefill : &stats->seconds_encode) += pc__now()
-                                                                                         - started;
+    *seconds_of(p) += pc__now() - started;
     return status;
 }
 
@@ -469,13 +474,11 @@ static pc_status calls_computed(pc__pieces *p, double token_seconds)
 
 pc_status pc__pieces_computed(pc__pieces *p, size_t count, double seconds)
 {
-    pc_stats *stats = &p->request.stats;
+    *seconds_of(p) += seconds;
     if (p->stage == PC__PIECES_ROWS) {
         p->assembly.computed += count;
-        stats->seconds_prefill += seconds;
         return PC_OK;
     }
-    *(p->stage == PC__PIECES_TEXT ? &stats->seconds_prefill : &stats->seconds_encode) += seconds;
     return calls_computed(p, seconds / (double)count);
 }
 

@@ -523,7 +523,7 @@ static size_t sort_members(batch_memory *m, size_t count)
         pc_sequence *s = m->all[i];
         if (s->finish)
             continue;
-        if (s->placed.sequence || s->pieces)
+        if (st->batch->max_own_tokens && (s->placed.sequence || s->pieces))
             held += pc__batch_own_tokens(s);
         if (s->placed.sequence)
             st->running[st->run++] = s;
